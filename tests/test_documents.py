@@ -22,7 +22,7 @@ import poisson
 from poisson import cli
 from poisson.backends.gpu import overlap
 from poisson.case import from_mapping, load
-from poisson.case.schema import CaseFile, FaceTable, ImageTable
+from poisson.case.schema import AxisTable, CaseFile, FaceTable, ImageTable
 from poisson.cli import COMMANDS
 from poisson.cli.terms import SharedInvocation
 from poisson.output import hdf5, result
@@ -68,7 +68,7 @@ def documented() -> dict[str, str]:
 
 
 def test_every_key_of_a_case_is_documented_with_its_default() -> None:
-    keys = {**defaults(CaseFile), **defaults(FaceTable), **defaults(ImageTable)}
+    keys = {**defaults(CaseFile), **defaults(FaceTable), **defaults(AxisTable), **defaults(ImageTable)}
     assert "solver.rtol" in keys and "dataset" in keys
     shown = documented()
     assert set(shown) == set(keys)

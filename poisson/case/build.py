@@ -17,23 +17,26 @@ import numpy as np
 import tomli_w
 
 from poisson.case import toml
+from poisson.case.axes import marks_between, require_one_kind
 from poisson.case.combinations import clashes
 from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, validate
-from poisson.case.schema import CaseFile, FileTable, OutputTable
+from poisson.case.schema import AxisTable, CaseFile, FileTable, OutputTable
 from poisson.case.settings import WITHOUT_VECTORS, Case, Interval, OutputSettings, Units
 from poisson.errors import CaseError, ExpressionError
-from poisson.mesh.boundary import FACE_NAMES, Kind, Rule
+from poisson.mesh.axis import Axis
+from poisson.mesh.boundary import FACE_NAMES, Kind
 from poisson.mesh.differences import ORDERS
 from poisson.mesh.grid import AXES, wanted_spacing
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.placement import Nodes
 from poisson.problem.expressions import Expression, parameter_mistake
 from poisson.problem.faces import Face, FaceData
 from poisson.problem.fields import FieldFile
 from poisson.problem.images import phases_of
 from poisson.problem.mistakes import Path as Keys
 from poisson.problem.problem import Coefficient, Problem, manufactured_source, manufactured_value
-from poisson.problem.user_data import Conditions, NodeField, Reader
+from poisson.problem.user_data import Conditions, NodeField, Reader, disagreements, placed_axis
 from poisson.solvers.settings import RunSettings, SolverSettings
 
 MAX_NODES = 2**60
@@ -79,7 +82,7 @@ def build(
     title = name if form.title is None else form.title
     problem = Problem(lattice, faces, f, c, initial, exact, title, a, form.equation.mean)
     mistakes.disagree(clashes(solver, run, problem))
-    tables = _resolved(reader.tables, title, conditions, output)
+    tables = _resolved(reader.tables, title, lattice, conditions, output)
     if changes and not _gives_exact(overridden) and exact is not None and not holds(problem):
         problem, output = _without_exact(mistakes, problem, output, tables, changes)
     mistakes.refuse()
@@ -142,10 +145,16 @@ class _Reader(Reader):
 
     def lattice(self, conditions: Conditions) -> Lattice | None:
         domain, mistakes = self.form.domain, self.mistakes
-        for key in ("lower", "upper", "shape"):
-            if getattr(domain, key) is None:
-                mistakes.missing(("domain", key))
+        names = AXES[: self.dimension or 0]
+        kinds = [self._pair(name, conditions) for name in names]
+        placed = {name: axis for name, pair in zip(names, kinds, strict=True) if (axis := self._explicit(name, pair))}
         lower, upper, shape = domain.lower, domain.upper, domain.shape
+        if names and len(placed) == len(names):
+            whole = Lattice(tuple(placed.values()))
+            lower, upper, shape = lower or [*whole.lower], upper or [*whole.upper], shape or [*whole.shape]
+        for key, entries in (("lower", lower), ("upper", upper), ("shape", shape)):
+            if entries is None and not any(mistakes.touch(("domain", name)) for name in names):
+                mistakes.missing(("domain", key))
         if lower is None or upper is None or shape is None:
             return None
         if not len(lower) == len(upper) == len(shape):
@@ -158,16 +167,63 @@ class _Reader(Reader):
         if math.prod(shape) >= MAX_NODES:
             mistakes.wrong(("domain", "shape"), shape, "fewer than 2**60 nodes in all")
             return None
-        rules = [
-            conditions[name].kind.rule if name in conditions else Rule.MIRROR for name in FACE_NAMES[: 2 * len(shape)]
-        ]
-        for upper_face in range(1, len(rules), 2):  # only one of a pair wraps: a mistake that is noted elsewhere
-            if (rules[upper_face] is Rule.WRAP) is not (rules[upper_face - 1] is Rule.WRAP):
-                rules[upper_face - 1 : upper_face + 1] = [Rule.MIRROR, Rule.MIRROR]
-        distinct = [self._interval(*values) for values in zip(AXES, lower, upper, shape, strict=False)]
-        if not all(distinct):
+        axes: list[Axis | None] = []
+        for name, pair, low, high, nodes in zip(names, kinds, lower, upper, shape, strict=True):
+            if name in placed:
+                axes.append(placed[name])
+                for key, message in disagreements(name, placed[name], low, high, nodes):
+                    mistakes.add(("domain", key), message)
+            else:
+                fits = self._interval(name, low, high, nodes)
+                axes.append(self._axis(name, low, high, nodes, pair) if fits else None)
+        return None if mistakes or None in axes else Lattice(tuple(filter(None, axes)))
+
+    def _pair(self, axis: str, conditions: Conditions) -> tuple[Kind, Kind]:
+        """The kinds of both faces of an axis, Neumann where they are not known."""
+        lower, upper = (
+            conditions[name].kind if name in conditions else Kind.NEUMANN for name in (f"{axis}_lower", f"{axis}_upper")
+        )
+        # That only one of a pair wraps is a mistake that is noted elsewhere.
+        return (lower, upper) if lower.wraps is upper.wraps else (Kind.NEUMANN, Kind.NEUMANN)
+
+    def _word(self, axis: str) -> str:
+        """The word of the placement along an axis."""
+        centring = self.form.domain.centring
+        word = centring if isinstance(centring, str) else getattr(centring, axis) or "node"
+        return f"{word}s"
+
+    def _explicit(self, name: str, kinds: tuple[Kind, Kind]) -> Axis | None:
+        """The axis of nodes that are listed or in a file; None where there are none or they are wrong."""
+        table, path = getattr(self.form.domain, name), ("domain", name)
+        if table is None or self.mistakes.touch(path):
             return None
-        return Lattice.box(lower, upper, shape, tuple(rules))
+        with self.mistakes.at(path):
+            require_one_kind(table)
+            if table.nodes is not None:
+                return placed_axis(self._word(name), table.nodes, kinds)
+            if table.file is not None:
+                file = self._file(table)
+                if len(file.shape) != 1:
+                    raise CaseError([f"{file} has the shape {file.shape}; the nodes of an axis have (n,)"])
+                file.check(file.shape)
+                return placed_axis(self._word(name), file.read(0, *file.shape), kinds)
+        return None
+
+    def _axis(self, name: str, low: float, high: float, nodes: int, kinds: tuple[Kind, Kind]) -> Axis | None:
+        """The axis of nodes that are spaced equally, by a map or by a stretch."""
+        table, word, path = getattr(self.form.domain, name), self._word(name), ("domain", name)
+        if self.mistakes.touch(path):
+            return None
+        if table is None and word == Nodes.word:
+            return Axis.between(low, high, nodes, (kinds[0].rule, kinds[1].rule))
+        given = {} if table is None else table.model_dump(exclude_none=True)
+        self._words.update(re.findall(r"\w+", given.get("map", "")))
+        try:
+            intervals = nodes - (word == Nodes.word and not kinds[0].wraps)
+            return placed_axis(word, marks_between(low, high, intervals, given, self.parameters), kinds)
+        except (CaseError, ExpressionError) as error:
+            self.mistakes.add((*path, "map") if "map" in given else path, str(error))
+            return None
 
     def _interval(self, axis: str, low: float, high: float, nodes: int) -> bool:
         """Whether the nodes along an axis can be told apart."""
@@ -257,7 +313,7 @@ class _Reader(Reader):
             self.mistakes.wrong(path, item, allowed(path))
         return None
 
-    def _file(self, given: FileTable | Mapping[str, Any]) -> FieldFile:
+    def _file(self, given: FileTable | AxisTable | Mapping[str, Any]) -> FieldFile:
         table = given if isinstance(given, Mapping) else given.model_dump()
         phases = table.get("phases")
         return FieldFile(self.folder / table["file"], table.get("dataset"), phases_of(phases) if phases else None)
@@ -339,7 +395,9 @@ def _without_exact(
     return replace(problem, exact=None), output
 
 
-def _resolved(tables: dict[str, Any], title: str, conditions: Conditions, output: OutputSettings) -> dict[str, Any]:
+def _resolved(
+    tables: dict[str, Any], title: str, lattice: Lattice, conditions: Conditions, output: OutputSettings
+) -> dict[str, Any]:
     """The tables of the case, with every default filled in."""
     boundary: dict[str, Any] = {}
     for name, condition in conditions.items():
@@ -347,8 +405,10 @@ def _resolved(tables: dict[str, Any], title: str, conditions: Conditions, output
             boundary[name[0]] = condition.kind.value
         else:
             boundary[name] = condition.table
+    box = {"lower": list(lattice.lower), "upper": list(lattice.upper), "shape": list(lattice.shape)}
     tables |= {
         "title": title,
+        "domain": box | tables["domain"],
         "boundary": boundary,
         "output": {
             "file": str(output.file),

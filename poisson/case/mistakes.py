@@ -12,12 +12,15 @@ from pydantic import Tag, ValidationError
 
 from poisson.backends.registry import nearest
 from poisson.case import toml
-from poisson.case.schema import BoundaryTable, CaseFile, Table
+from poisson.case.schema import CaseFile, Table
 from poisson.mesh.grid import AXES
 from poisson.problem import mistakes as problem
 from poisson.problem.mistakes import Path
 from poisson.problem.user_data import ALPHA
 from poisson.solvers.entries import Clash
+
+_BY_AXIS: tuple[Path, ...] = (("boundary",), ("domain",), ("domain", "centring"))
+"""The tables with keys for single axes."""
 
 MOST_SHOWN = 40
 """The most mistakes that are shown, and for which suggestions are looked for."""
@@ -111,11 +114,15 @@ def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
     `data`: the case file; whatever is wrong is taken out of it. `mistakes`: receives one mistake for each wrong key.
     Returns: what was right, with defaults in the place of what was wrong.
     """
-    boundary = data.get("boundary")
-    if isinstance(boundary, dict) and (absent := _absent(data)):
-        for name in [name for name in boundary if name in BoundaryTable.model_fields and name.startswith(absent)]:
-            mistakes.misspelt(("boundary", name), _keys(("boundary",), data), None)
-            del boundary[name]
+    absent = _absent(data)
+    for path in _BY_AXIS if absent else ():
+        table: Any = data
+        for key in path:
+            table = table.get(key) if isinstance(table, dict) else None
+        for name in list(table) if isinstance(table, dict) else ():
+            if name in _TABLES[path].model_fields and name.startswith(absent):
+                mistakes.misspelt((*path, name), _keys(path, data), None)
+                del table[name]
     while True:
         try:
             return CaseFile.model_validate(data)
@@ -145,10 +152,12 @@ def allowed(path: Path) -> str:
 
 
 def dimension(data: dict[str, Any]) -> int | None:
-    """1, 2 or 3, as the lists in ``[domain]`` say; None where they say nothing or contradict each other."""
+    """1, 2 or 3, as the lists in ``[domain]`` say, or without them its axes; None where they contradict each other."""
     domain = data.get("domain")
     entries = [domain.get(name) for name in ("lower", "upper", "shape")] if isinstance(domain, dict) else []
     lengths = {len(entry) for entry in entries if isinstance(entry, list)} & {1, 2, 3}
+    if not lengths and isinstance(domain, dict):
+        return next((count for count in (3, 2, 1) if all(name in domain for name in AXES[:count])), None)
     return lengths.pop() if len(lengths) == 1 else None
 
 
@@ -172,7 +181,7 @@ def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
 
 def _keys(path: Path, data: dict[str, Any]) -> list[str]:
     keys = list(_TABLES[path].model_fields)
-    absent = _absent(data) if path == ("boundary",) else ()
+    absent = _absent(data) if path in _BY_AXIS else ()
     return [name for name in keys if not name.startswith(absent)]
 
 

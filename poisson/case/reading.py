@@ -14,8 +14,11 @@ import tomli_w
 
 from poisson import plain
 from poisson.case import toml
+from poisson.case.axes import marks_between
 from poisson.errors import CaseError
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import FACE_NAMES
+from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import FieldFile
 
@@ -139,7 +142,7 @@ def field_files(problem: Problem) -> dict[str, FieldFile]:
 
 
 def regrid(case: Case, shape: Sequence[int]) -> Case:
-    """The same case on another number of nodes, in the order x, y(, z).
+    """The same case on another number of nodes, in the order x, y(, z); nodes that are listed go by `Axis.resized`.
 
     Raises CaseError if a field comes from a file, which has values on one grid only, and ValueError if `shape` does not
     fit the dimension, or has fewer than 3 nodes on an axis.
@@ -147,10 +150,20 @@ def regrid(case: Case, shape: Sequence[int]) -> Case:
     problem = case.problem
     for path, field in field_files(problem).items():
         raise CaseError([f"{path}: {field}; allowed on another grid: a number or an expression"])
-    lattice = Lattice.box(problem.lattice.lower, problem.lattice.upper, shape, problem.lattice.rules)
     tables = tomllib.loads(case.text)
-    tables["domain"]["shape"] = list(shape)
-    return replace(case, problem=replace(problem, lattice=lattice), text=tomli_w.dumps(tables))
+    domain, parameters = tables["domain"], tables.get("parameters", {})
+    domain["shape"] = list(shape)
+    axes = []
+    for name, line, nodes in zip(AXES[: len(shape)], problem.lattice.axes, shape, strict=True):
+        axis, table = line.resized(nodes), domain.get(name, {})
+        if (placed := axis.placement) is not None:
+            if "map" in table or "stretch" in table:
+                marks = marks_between(*line.interval, placed.marks.size - 1, table, parameters)
+                axis = Axis.placed(type(placed)(marks, placed.kinds))
+            elif table:
+                domain[name] = {"nodes": placed.marks.tolist()}
+        axes.append(axis)
+    return replace(case, problem=replace(problem, lattice=Lattice(tuple(axes))), text=tomli_w.dumps(tables))
 
 
 def _read(path: Path) -> dict[str, Any]:

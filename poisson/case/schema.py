@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
 from poisson.backends.registry import AUTO, backend_names
+from poisson.case.axes import STRETCHES
 from poisson.case.settings import LENGTH, VALUE, FieldName, Interval
 from poisson.mesh.axis import MIN_NODES
 from poisson.mesh.boundary import CONDITIONS, TABLES
@@ -174,13 +175,80 @@ class EquationTable(Table):
     )
 
 
+class AxisTable(Table):
+    nodes: Annotated[list[Real], Field(min_length=MIN_NODES)] | None = Field(
+        default=None,
+        title="the coordinates of the nodes, or with cells those of their faces, from one end of the axis to the other",
+        description=f"a list of at least {MIN_NODES} finite numbers that ascend",
+    )
+    file: PathText | None = Field(
+        default=None,
+        title="a file with these coordinates, relative to the folder of the case file",
+        description="the path of a .npy, .h5 or .hdf5 file",
+    )
+    dataset: str | None = Field(
+        default=None,
+        title="the dataset with the coordinates, for an HDF5 file",
+        description="the name of a dataset in an HDF5 file",
+    )
+    map: str | None = Field(
+        default=None,
+        title="coordinates as a function of s in [0, 1]; its values at 0 and 1 lie on the ends of the axis",
+        description='an expression of s that grows, such as "tanh(2*s)"',
+    )
+    stretch: Literal[tuple(STRETCHES)] | None = Field(  # type: ignore[valid-type]
+        default=None, title="a map that is known by name", description=either(tuple(STRETCHES))
+    )
+    ratio: Annotated[Real, Field(gt=1.0, le=1e6)] | None = Field(
+        default=None,
+        title="with stretch: how many times the widest spacing is the least one",
+        description="a number > 1 and <= 1e6",
+    )
+    towards: Literal["both", "lower", "upper"] | None = Field(
+        default=None,
+        title='with stretch: the end where the spacing is least; "both" where it is left out',
+        description='"both", "lower" or "upper"',
+    )
+
+
+Centring = Literal["node", "cell"]
+
+
+def _centring(axis: str) -> Any:
+    return Field(default=None, title=f"what lies along {axis}", description='"node" or "cell"')
+
+
+class CentringTable(Table):
+    x: Centring | None = _centring("x")
+    y: Centring | None = _centring("y")
+    z: Centring | None = _centring("z")
+
+
+def _axis(axis: str) -> Any:
+    return Field(
+        default=None,
+        title=f"where the nodes along {axis} are, if not equally spaced",
+        description='a table such as { stretch = "tanh", ratio = 10.0 }, { map = "s**2" } or { nodes = [...] }',
+    )
+
+
 class DomainTable(Table):
     lower: Corner | None = Field(default=None, title="the lower corner of the box", description=_CORNER)
     upper: Corner | None = Field(default=None, title="the upper corner of the box", description=_CORNER)
     shape: Annotated[list[Nodes], Field(min_length=1, max_length=3)] | None = Field(
         default=None,
-        title="nodes along each axis; on a periodic axis the last node, which repeats the first, is not counted",
+        title="nodes or cells along each axis; the last node of a periodic axis, the first one again, is not counted",
         description=f"1, 2 or 3 integers >= {MIN_NODES}, in the order x(, y(, z))",
+    )
+    x: AxisTable | None = _axis("x")
+    y: AxisTable | None = _axis("y")
+    z: AxisTable | None = _axis("z")
+    centring: Annotated[
+        Annotated[Centring, Tag("<text>")] | Annotated[CentringTable, Tag("<table>")], Discriminator(_kind)
+    ] = Field(
+        default="node",
+        title="whether u stands at nodes, of which the outermost lie on the faces, or at the centres of cells",
+        description='"node", "cell" or a table of these by axis such as { x = "cell" }',
     )
 
 

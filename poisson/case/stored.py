@@ -12,17 +12,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
 from poisson.case.reading import from_mapping, parsed
 from poisson.errors import ExpressionError
 from poisson.mesh.boundary import FACE_NAMES
+from poisson.mesh.grid import AXES
+from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import FieldFile
 from poisson.problem.images import phases_of
 from poisson.problem.problem import Problem
 
 NOWHERE = "given-in-python.h5"
+
+MOST_LISTED = 3000
+"""Nodes of an axis that stand in the text; of longer axes the result has them."""
 
 _VARIES = "2 + sin(x)"
 """Stands for a file while the rest of a case is checked: a positive function that is no number."""
@@ -50,10 +56,22 @@ def text_of(problem: Problem) -> str:
         "boundary": boundary,
     }
     if grid.tabulated:
-        del tables["domain"]  # a case has no words for it
+        tables["domain"] |= _axes_of(grid)
     if problem.guess:
         tables["run"] = {"initial": _written("initial", problem.initial)}
     return tomli_w.dumps(tables)
+
+
+def _axes_of(grid: Lattice) -> dict[str, Any]:
+    """The keys of ``[domain]`` that say where nodes are which do not lie on the faces equally spaced."""
+    found: dict[str, Any] = {"centring": {}}
+    for name, axis in zip(AXES, grid.axes, strict=False):
+        if (placed := axis.placement) is not None:
+            found["centring"][name] = placed.word.removesuffix("s")
+            if placed.on_faces or not np.array_equal(placed.marks, np.linspace(*placed.ends, placed.marks.size)):
+                many = placed.marks.size > MOST_LISTED
+                found[name] = {"file": NOWHERE, "dataset": name} if many else {"nodes": placed.marks.tolist()}
+    return found
 
 
 def _written(name: str, given: Any) -> float | str | dict[str, Any]:
@@ -73,16 +91,24 @@ def _written(name: str, given: Any) -> float | str | dict[str, Any]:
         return {"file": NOWHERE, "dataset": name}
 
 
-def problem_of(text: str, title: str, folder: Path, instead: Mapping[str, FieldFile]) -> Problem:
+def problem_of(
+    text: str, title: str, folder: Path, instead: Mapping[str, FieldFile], grid: Lattice | None = None
+) -> Problem:
     """The problem of a case that stands in a result.
 
     Field files are not looked at before their values are needed: they may be gone.
 
     `text`: the case as TOML. `title`: its title. `folder`: field files are relative to it. `instead`: what is taken in
-    the place of the files of ``f``, ``a`` and ``c``. Raises `CaseError` if the text is no case.
+    the place of the files of ``f``, ``a`` and ``c``. `grid`: has the nodes of axes whose files may be gone. Raises
+    `CaseError` if the text is no case.
     """
     whole = parsed(text, "the case")
     tables = {name: whole[name] for name in _TABLES if name in whole}
+    for name, axis in zip(AXES, grid.axes if grid else (), strict=False):
+        domain = tables.get("domain")
+        table = domain.get(name) if isinstance(domain, dict) else None
+        if isinstance(table, dict) and "file" in table and axis.placement is not None:
+            tables["domain"] |= {name: {"nodes": axis.placement.marks.tolist()}}
     run = whole.get("run")
     if isinstance(run, dict) and "initial" in run:
         tables["run"] = {"initial": run["initial"]}

@@ -192,7 +192,7 @@ class Discretisation:
     @known_to_all
     def singular(self) -> bool:
         """Whether u is determined only up to a constant: no Dirichlet face anywhere, and c = 0 and α = 0 everywhere."""
-        if Rule.FIXED in self.whole_lattice.rules:
+        if self.whole_lattice.holds:
             return False
         c = number(self.problem.c)
         if c is not None and not self._absorbs:

@@ -67,7 +67,7 @@ class Axis:
     `rules`: those of the lower and the upper end.
     `ends`: where the axis begins and ends, in L; without it from 0. On an axis that wraps the last node lies one
     spacing before its end.
-    `placement`: where the nodes are if they are not equally spaced with a node on each face. Compared by identity.
+    `placement`: where the nodes are if they are not equally spaced with a node on each face.
     `whole`: the axis that this one is a part of; `part` sets it, and the two that follow.
     `first`: the number that the first node has on the whole axis; below 0 where the halo wraps around its start.
     `halo`: nodes below and above that belong to others.
@@ -354,10 +354,21 @@ class Axis:
         if nodes < MIN_NODES or nodes == self.nodes:
             return None
         if self.placement is not None:
-            return Axis.placed(self.placement.coarser(nodes))
+            return self.resized(nodes)
         # One after the other: the levels of a cycle have always been these numbers to the bit.
         spacing = self.spacing * (self.intervals / intervals_of(nodes, self.rules))
         return Axis(nodes, spacing, self.rules, self.ends)
+
+    def resized(self, nodes: int) -> Axis:
+        """The whole axis with so many nodes between the same ends: `Placement.resized` where they are placed.
+
+        Raises `ValueError` if they are fewer than 3.
+        """
+        if nodes < MIN_NODES:
+            raise ValueError(f"{nodes} nodes; at least {MIN_NODES} are needed")
+        if self.placement is not None:
+            return Axis.placed(self.placement.resized(nodes))
+        return Axis.between(*self.interval, nodes, self.rules)
 
     def scaled(self, factor: float) -> Axis:
         """The axis with all lengths times a factor, and α over it."""

@@ -231,6 +231,10 @@ class Lattice:
         axes = tuple(axis.coarser for axis in self.axes if axis.coarser is not None)
         return Lattice(axes) if len(axes) == self.dimension else None
 
+    def resized(self, shape: Sequence[int]) -> Lattice:
+        """The lattice on the same box with so many nodes along x, y(, z): `Axis.resized`."""
+        return Lattice(tuple(map(Axis.resized, self.axes, shape)))
+
     def replaced(self, axis: int, by: Axis) -> Lattice:
         """The lattice with another axis in one place."""
         return replace(self, axes=(*self.axes[:axis], by, *self.axes[axis + 1 :]))

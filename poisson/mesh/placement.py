@@ -27,7 +27,7 @@ PLACEMENTS: dict[str, type[Placement]] = {}
 
 
 class Placement(ABC):
-    """Nodes in ascending order along an axis; compared by identity.
+    """Nodes in ascending order along an axis; two are equal that have the same kind, marks and ends.
 
     `marks`: what places the nodes, in ascending order and in L: the first and the last one are the ends of the axis.
     `kinds`: the conditions at the lower and the upper end; in a problem those of its faces. `alpha`: α of each end that
@@ -76,6 +76,16 @@ class Placement(ABC):
         if self.points.size < 3:
             raise ValueError(f"an axis of {self.points.size} nodes; at least 3 are needed")
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Placement) or type(other) is not type(self):
+            return False
+        return (self.kinds, self.alpha) == (other.kinds, other.alpha) and np.array_equal(self.marks, other.marks)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.kinds, self.alpha, self.marks.size, self.ends))
+
     @property
     def ends(self) -> tuple[float, float]:
         """Where the axis begins and ends, in L."""
@@ -102,8 +112,8 @@ class Placement(ABC):
         lower, upper = self.alpha
         return type(self)(factor * self.marks, self.kinds, (lower / factor, upper / factor))
 
-    def coarser(self, nodes: int) -> Placement:
-        """Fewer nodes between the same ends: the marks lie evenly among those of this one, counted, not measured."""
+    def resized(self, nodes: int) -> Placement:
+        """Other nodes between the same ends: the marks lie evenly among those of this one, counted, not measured."""
         intervals = nodes if self.wraps or not self.on_faces else nodes - 1
         place = np.linspace(0.0, self.marks.size - 1.0, intervals + 1)
         marks = np.interp(place, np.arange(self.marks.size), self.marks)

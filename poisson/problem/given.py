@@ -33,6 +33,9 @@ class DlpackArray(Protocol):
     def __dlpack__(self) -> Any: ...
 
 
+Centring = Literal["node", "cell"]
+"""Where the unknowns stand along an axis."""
+
 Numbers = Sequence[float] | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
 """Lists of numbers, nested as deep as there are axes."""
 

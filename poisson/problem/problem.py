@@ -17,10 +17,11 @@ from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
-from poisson.problem.given import AxisTable, Boundary, Condition, Data, Mean
+from poisson.problem.given import AxisTable, Boundary, Centring, Condition, Data, HostArray, Mean
 from poisson.problem.user_data import (
     Conditions,
     NodeField,
+    box_of,
     conditions_of,
     exact_solution,
     faces_of,
@@ -106,8 +107,12 @@ class Problem:
 
     @staticmethod
     def on_box(
-        shape: Sequence[int],
+        shape: Sequence[int] | None = None,
         *,
+        x: Sequence[float] | HostArray | None = None,
+        y: Sequence[float] | HostArray | None = None,
+        z: Sequence[float] | HostArray | None = None,
+        centring: Centring | Mapping[str, Centring] = "node",
         f: Data = 0.0,
         a: Data = 1.0,
         c: Data = 0.0,
@@ -124,7 +129,14 @@ class Problem:
         Parameters
         ----------
         shape : sequence of int
-            Nodes along x(, y, z), those on the boundary included; on a periodic axis the last node is not counted.
+            Nodes along x(, y, z), those on the boundary included, or cells; on a periodic axis the last node is not
+            counted. Not needed where every axis has its nodes.
+        x, y, z : array, optional
+            The nodes of an axis from one face to the other, in L, equally spaced or not; of an axis of cells their
+            faces. On a periodic axis the last one is the first one again, a period later.
+        centring : ``"node"``, ``"cell"`` or mapping
+            Whether the unknowns stand at the nodes or at the centres of cells, along all axes or by axis, as
+            ``{"y": "cell"}``.
         f, a, c, initial : number, text, function, array or field
             The source, the coefficients and the initial guess. A function takes arrays x(, y, z) that broadcast against
             each other. An array, of any library, has the shape `shape` reversed, as x is its last axis; one on a device
@@ -159,12 +171,24 @@ class Problem:
         >>> poisson.solve(problem).u.shape
         (33, 65)
         """
-        nodes = _corner("shape", shape, operator.index, "integers")
-        low = _corner("lower", (0.0,) * len(nodes) if lower is None else lower, float, "finite numbers")
-        high = _corner("upper", (1.0,) * len(nodes) if upper is None else upper, float, "finite numbers")
-        conditions = conditions_of(boundary, len(nodes))
-        with _one_line():
-            lattice = Lattice.box(low, high, nodes, tuple(each.kind.rule for each in conditions.values()))
+        if centring == "node" and x is y is z is None:
+            nodes = _corner("shape", shape, operator.index, "integers")
+            low = _corner("lower", (0.0,) * len(nodes) if lower is None else lower, float, "finite numbers")
+            high = _corner("upper", (1.0,) * len(nodes) if upper is None else upper, float, "finite numbers")
+            conditions = conditions_of(boundary, len(nodes))
+            with _one_line():
+                lattice = Lattice.box(low, high, nodes, tuple(each.kind.rule for each in conditions.values()))
+        else:
+            last = max((axis for axis, given in enumerate((x, y, z), 1) if given is not None), default=0)
+            nodes = () if last and shape is None else _corner("shape", shape, operator.index, "integers")
+            count = max(last, len(nodes))
+            stated = (
+                (None,) * count if lower is None else _corner("lower", lower, float, "finite numbers"),
+                (None,) * count if upper is None else _corner("upper", upper, float, "finite numbers"),
+                nodes or (None,) * count,
+            )
+            conditions = conditions_of(boundary, count)
+            lattice = box_of((x, y, z)[:count], centring, stated, [each.kind for each in conditions.values()])
         return _described(lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
 
     @staticmethod

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.placement import PLACEMENTS
+from poisson.mesh.placement import PLACEMENTS, Nodes
 from poisson.problem.arrays import REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
@@ -282,19 +282,77 @@ def _axis(name: str, table: Any, kinds: tuple[Kind, Kind]) -> Axis:
         raise CaseError([f"axes: {shown(table)} along {name}; allowed: {allowed}"])
     [(key, given)] = table.items()
     try:
-        if key == "uniform":
-            try:
-                lower, upper, nodes = given
-                ends, count = (float(lower), float(upper)), index(nodes)
-            except (TypeError, ValueError):
-                raise ValueError(f"{shown(given)}; allowed: (lower, upper, number of nodes)") from None
-            return Lattice.box(ends[:1], ends[1:], (count,), tuple(kind.rule for kind in kinds)).axes[0]
+        if key != "uniform":
+            return placed_axis(key, given, kinds)
+        try:
+            lower, upper, nodes = given
+            ends, count = (float(lower), float(upper)), index(nodes)
+        except (TypeError, ValueError):
+            raise ValueError(f"{shown(given)}; allowed: (lower, upper, number of nodes)") from None
+        return Lattice.box(ends[:1], ends[1:], (count,), tuple(kind.rule for kind in kinds)).axes[0]
+    except (CaseError, ValueError) as error:
+        raise CaseError([f"axes: {key} along {name}: {error}"]) from error
+
+
+def placed_axis(word: str, given: Any, kinds: tuple[Kind, Kind]) -> Axis:
+    """A tabulated axis from the word of its placement and its marks.
+
+    Raises CaseError with one line that says what is wrong.
+    """
+    try:
         marks = host(given) if is_array(given) else _from_lists(given)
         if marks.ndim != 1 or marks.dtype.kind not in REAL:
             raise ValueError(f"{shown(given)}; allowed: real numbers in ascending order")
-        return Axis.placed(PLACEMENTS[key](marks, kinds))
+        return Axis.placed(PLACEMENTS[word](marks, kinds))
     except (CaseError, TypeError, ValueError) as error:
-        raise CaseError([f"axes: {key} along {name}: {' '.join(str(error).split())}"]) from error
+        raise CaseError([" ".join(str(error).split())]) from error
+
+
+def box_of(nodes: Sequence[Any], centring: Any, stated: Sequence[Sequence[Any]], kinds: Sequence[Kind]) -> Lattice:
+    """The lattice from what `Problem.on_box` is given.
+
+    `nodes`: the marks of each axis, or None. `centring`: ``"node"``, ``"cell"`` or a mapping of these. `stated`: the
+    lower ends, the upper ends and the numbers of nodes, with None for what is not given. `kinds`: those of the faces.
+    Raises CaseError with one line that says what is wrong.
+    """
+    axes, names = [], AXES[: len(nodes)]
+    words = dict.fromkeys(names, centring) if isinstance(centring, str) else centring
+    if not isinstance(words, Mapping) or not set(words) <= {*names} or not set(words.values()) <= {"node", "cell"}:
+        allowed = f'"node", "cell" or a mapping of these from {", ".join(names)}'
+        raise CaseError([f"centring: {shown(centring)}; allowed: {allowed}"])
+    if any(len(entries) != len(nodes) for entries in stated):
+        counts = ", ".join(str(len(entries)) for entries in stated)
+        raise CaseError([f"lower, upper and shape have {counts} entries; allowed: one for each of {', '.join(names)}"])
+    for name, marks, low, high, count, pair in zip(
+        names, nodes, *stated, zip(kinds[::2], kinds[1::2], strict=True), strict=True
+    ):
+        word = f"{words.get(name, 'node')}s"
+        if marks is None and count is None:
+            raise CaseError([f"shape: missing; allowed: the number of nodes along {name}, or {name} = their places"])
+        try:
+            if marks is None:
+                ends = (0.0 if low is None else low, 1.0 if high is None else high)
+                axis = Lattice.box(ends[:1], ends[1:], (count,), (pair[0].rule, pair[1].rule)).axes[0]
+                if word != Nodes.word:
+                    axis = placed_axis(word, np.linspace(*ends, count + 1), pair)
+            else:
+                axis = placed_axis(word, marks, pair)
+        except (CaseError, ValueError) as error:
+            raise CaseError([f"{name}: {error}"]) from error
+        for key, message in disagreements(name, axis, low, high, count):
+            raise CaseError([f"{key}: {message}"])
+        axes.append(axis)
+    return Lattice(tuple(axes))
+
+
+def disagreements(
+    name: str, axis: Axis, low: float | None, high: float | None, nodes: int | None
+) -> Iterator[tuple[str, str]]:
+    """A key and a message for each of `lower`, `upper` and `shape` that contradicts the nodes of an axis."""
+    stated = {"lower": (low, axis.interval[0]), "upper": (high, axis.interval[1]), "shape": (nodes, axis.nodes)}
+    for key, (given, found) in stated.items():
+        if given is not None and given != found:
+            yield key, f"{given} along {name}; allowed: {found}, as the nodes along {name} have"
 
 
 def _from_lists(given: Any) -> NDArray[Any]:

@@ -15,7 +15,6 @@ from poisson.case import Case
 from poisson.discrete.discretisation import Balance, Discretisation
 from poisson.errors import IncompatibleSource, PoissonError
 from poisson.mesh.grid import AXES
-from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
 from poisson.run.backend import local_backend
@@ -142,7 +141,7 @@ def _compatibility(problem: Problem) -> Compatibility | None:
     if any(isinstance(field, (FieldFile, ArrayField)) for field in fields):
         return None
     grid, most = problem.lattice, BALANCE_NODES[problem.lattice.dimension]
-    coarse = Lattice.box(grid.lower, grid.upper, [min(nodes, most) for nodes in grid.shape], grid.rules)
+    coarse = grid.resized([min(nodes, most) for nodes in grid.shape])
     balance = Discretisation(replace(problem, lattice=coarse, c=0.0, a=1.0)).balance(np)
     found = Compatibility(balance, balance.defect / volume, estimated=True)
     if abs(found.relative) > CLEARLY:

@@ -106,7 +106,20 @@ def _axis(uniform: Axis, placed: Placed | None) -> Axis:
     marks = [uniform.interval[0]]
     for point in points:
         marks.append(2.0 * float(point) - marks[-1])
+    marks[-1] = uniform.interval[1]  # but for rounding
     return Axis.placed({"cells": Cells}[kind](marks, kinds))
+
+
+def _same(one: Lattice, other: Lattice) -> bool:
+    """Whether the nodes are the same, where they are tabulated but for rounding: a file has no walls of cells."""
+    return one == other or (
+        (one.shape, one.rules, one.lower, one.upper) == (other.shape, other.rules, other.lower, other.upper)
+        and all(
+            type(a.placement) is type(b.placement)
+            and np.allclose(a.coordinates, b.coordinates, rtol=0.0, atol=1e-6 * float(a.gaps.min()))
+            for a, b in zip(one.axes, other.axes, strict=True)
+        )
+    )
 
 
 def _problem(path: Path, stored: Stored) -> Problem:
@@ -121,8 +134,8 @@ def _problem(path: Path, stored: Stored) -> Problem:
         reason = "the file has no case"
     else:
         try:
-            problem = problem_of(stored.case_text, stored.title, path.parent, instead)
-            if problem.lattice == grid.facing([face.kind for face in problem.faces]):
+            problem = problem_of(stored.case_text, stored.title, path.parent, instead, grid)
+            if _same(problem.lattice, grid.facing([face.kind for face in problem.faces])):
                 return problem
             reason = "the case in the file has another grid"
         except CaseError as error:

@@ -308,7 +308,7 @@ def refinement_shapes(case: Case, grids: int) -> list[tuple[int, ...]]:
 
     def shape(level: int) -> tuple[int, ...]:
         intervals = (round(math.ldexp(count, -level)) for count in grid.intervals)
-        return tuple(n + (not wraps) for n, wraps in zip(intervals, grid.periodic, strict=True))
+        return tuple(n + axis.nodes - axis.intervals for n, axis in zip(intervals, grid.axes, strict=True))
 
     if min(shape(grids - 1)) < MIN_NODES:
         raise CaseError(

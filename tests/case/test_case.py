@@ -332,7 +332,7 @@ def test_the_resolved_text() -> None:
         '[equation]\nf = "x*y"\na = 1.0\nc = 0.0\nmean = "harmonic"\nexact = "x + y"\n\n'
         "[parameters]\nk = 3.0\n\n"
         "[domain]\nlower = [\n    0.0,\n    0.0,\n]\nupper = [\n    1.0,\n    2.0,\n]\n"
-        "shape = [\n    9,\n    17,\n]\n\n"
+        'shape = [\n    9,\n    17,\n]\ncentring = "node"\n\n'
         '[boundary]\ny = "periodic"\n\n[boundary.x_lower]\ndirichlet = 0.0\n\n[boundary.x_upper]\nneumann = "k*y"\n\n'
         '[solver]\nmethod = "auto"\nloop = "blocked"\nrtol = 1e-08\natol = 0.0\nnorm = "rms"\n'
         'max_iterations = 200000\ncheck_every = 0\ncycle = "V"\nfull = true\nsmoother = "chebyshev"\npre = 2\n'

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
@@ -64,14 +64,17 @@ class _Pending:
         return self.symbol == "(" or self.symbol in FUNCTIONS
 
 
-def parse(text: str, dimension: int, parameters: Mapping[str, float] | None = None) -> Expression:
+def parse(
+    text: str, dimension: int, parameters: Mapping[str, float] | None = None, names: Sequence[str] = COORDINATES
+) -> Expression:
     """Read an expression.
 
     `text`: in the grammar that `poisson.problem.expressions` describes, at most `MAX_TEXT` characters. Operators bind
     as in Python (``-x**2`` is ``-(x**2)``, ``**`` groups from the right); ``&`` and ``|`` are spellings of ``and`` and
-    ``or``. `dimension`: 2 or 3: the coordinates are x, y or x, y, z. `parameters`: further names, replaced by their
-    numbers. Returns: the expression with every part that has no coordinate folded into a number. Raises
-    `ExpressionError` with one line that says what is wrong and at which column, counted from 1.
+    ``or``. `dimension`: 1, 2 or 3: the coordinates are x(, y(, z)). `parameters`: further names, replaced by their
+    numbers. `names`: those of the coordinates in the text. Returns: the expression with every part that has no
+    coordinate folded into a number. Raises `ExpressionError` with one line that says what is wrong and at which column,
+    counted from 1.
     """
     parameters = parameters or {}
     for name, value in parameters.items():
@@ -82,7 +85,7 @@ def parse(text: str, dimension: int, parameters: Mapping[str, float] | None = No
             raise ExpressionError(f"parameter {name!r} is not a finite number")
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
-    return _Parser(_tokenize(text), dimension, parameters).parse()
+    return _Parser(_tokenize(text), names[:dimension], parameters).parse()
 
 
 def parameter_mistake(name: str) -> str | None:
@@ -115,9 +118,9 @@ def _tokenize(text: str) -> list[_Token]:
 
 
 class _Parser:
-    def __init__(self, tokens: list[_Token], dimension: int, parameters: Mapping[str, float]) -> None:
+    def __init__(self, tokens: list[_Token], coordinates: Sequence[str], parameters: Mapping[str, float]) -> None:
         self.tokens = tokens
-        self.coordinates = COORDINATES[:dimension]
+        self.coordinates = coordinates
         self.numbers = {**_CONSTANTS, **parameters}
         self.builder = Builder()
         self.operands: list[_Operand] = []
@@ -173,10 +176,10 @@ class _Parser:
             self.pending.append(_Pending(name, column))
             return False
         if name in self.coordinates:
-            position = self.builder.coordinate(name)
+            position = self.builder.coordinate(COORDINATES[self.coordinates.index(name)])
         elif name in self.numbers:
             position = self.builder.number(self.numbers[name])
-        elif name in COORDINATES:
+        elif name in COORDINATES and self.coordinates[0] in COORDINATES:
             _fail(f"{name} at column {column} is not a coordinate of a {len(self.coordinates)}D case")
         else:
             self._unknown(name, column)
