@@ -370,7 +370,7 @@ class Discretisation:
         return values
 
     def _volumes(self, xp: ModuleType, block: Block) -> Any:
-        return xp.asarray(self.whole_lattice.volumes_in(block))
+        return self.whole_lattice.volumes_in(block, xp)
 
     def _coefficient(
         self, xp: ModuleType, key: str, coefficient: Coefficient, block: Block, limit: sampling.Limit

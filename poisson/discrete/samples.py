@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Protocol
@@ -27,15 +28,18 @@ class Range:
     def __init__(self, value: float | None = None) -> None:
         self.ends = (math.inf, -math.inf) if value is None else (value, value)
         self.changed = False
+        self._lock = threading.Lock()  # slabs come from several threads
 
     def noted(self, function: Slab, before: Any = None) -> Slab:
         """The function, whose values are noted and compared with those of an array, where there is one."""
 
         def slab(xp: ModuleType, start: int, stop: int) -> Any:
             values = function(xp, start, stop)
-            self.ends = min(self.ends[0], float(values.min())), max(self.ends[1], float(values.max()))
-            if not self.changed:
-                self.changed = before is None or _differ(before[start:stop], values)
+            least, largest = float(values.min()), float(values.max())
+            changed = self.changed or before is None or _differ(before[start:stop], values)
+            with self._lock:
+                self.ends = min(self.ends[0], least), max(self.ends[1], largest)
+                self.changed = self.changed or changed
             return values
 
         return slab

@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 AXES = ("x", "y", "z")
 
@@ -22,7 +26,14 @@ def wanted_spacing(low: float, high: float, nodes: int) -> str | None:
     return None
 
 
-def slabs(array_shape: tuple[int, ...], limit: int = 1 << 18) -> Iterator[tuple[int, int]]:
+LEAST_SLABS = 4
+"""Slabs for each of several threads; for fewer of them a thread is not worth its start."""
+
+SLAB_NODES = 1 << 18
+"""Nodes of a slab, about, whose temporary arrays the caches hold."""
+
+
+def slabs(array_shape: tuple[int, ...], limit: int = SLAB_NODES) -> Iterator[tuple[int, int]]:
     """Ranges ``[start, stop)`` of the first array axis, each of about `limit` nodes and at least one row or plane.
 
     Functions of the coordinates are evaluated slab by slab, so that no temporary array is as large as the grid.
@@ -30,3 +41,23 @@ def slabs(array_shape: tuple[int, ...], limit: int = 1 << 18) -> Iterator[tuple[
     thickness = max(1, limit // math.prod(array_shape[1:]))
     for start in range(0, array_shape[0], thickness):
         yield start, min(start + thickness, array_shape[0])
+
+
+def over_slabs(
+    array_shape: tuple[int, ...], work: Callable[[int, int], Value], threads: int = 1, limit: int = SLAB_NODES
+) -> list[Value]:
+    """What a function of ``(start, stop)`` gives for each slab of an array, in the order of the slabs.
+
+    `threads`: that may call the function at a time, for different slabs. `limit`: nodes of a slab, about. The error of
+    the first slab with one is raised when all calls that have begun have ended.
+    """
+    ranges = list(slabs(array_shape, limit))
+    threads = min(threads, len(ranges) // LEAST_SLABS)
+    if threads < 2:
+        return [work(*each) for each in ranges]
+    from concurrent.futures import ThreadPoolExecutor  # small grids do without
+
+    # What the caller has set for NumPy's errors holds in the threads, too.
+    works = [(copy_context(), *each) for each in ranges]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda each: each[0].run(work, *each[1:]), works))

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -168,11 +169,11 @@ class Lattice:
             values = self.along(axis, line.widths[start:stop] if slowest else line.widths) * values
         return values
 
-    def volumes_in(self, block: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
-        """`volumes` in a range of nodes along each axis of an array, the slowest first."""
-        values = np.ones((1,) * self.dimension)
+    def volumes_in(self, block: Sequence[tuple[int, int]], xp: ModuleType = np) -> Any:
+        """`volumes` in a range of nodes along each axis of an array, the slowest first, as an array of xp."""
+        values = xp.ones((1,) * self.dimension)
         for axis, (line, ends) in enumerate(zip(self.axes, reversed(block), strict=True)):
-            values = self.along(axis, line.widths[slice(*ends)]) * values
+            values = xp.asarray(self.along(axis, line.widths[slice(*ends)])) * values
         return values
 
     # ---- the problem as a whole

@@ -14,6 +14,15 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.processors import processors
+from poisson.mesh.grid import over_slabs
+
+CHUNK = 1 << 24
+"""Bytes that a thread takes at once: to shift a checksum by the bytes behind them costs as much as some hundred kB."""
+
 _ONES = 0xFFFFFFFF
 _POLYNOMIAL = 0xEDB88320
 """Without its highest power; the highest bit of a number is the coefficient of x⁰."""
@@ -41,6 +50,18 @@ class Contribution:
     def value(self, end: int) -> int:
         """The contribution of the runs so far to the checksum of `end` bytes."""
         return _followed_by_zeros(self._remainder, end - self._place)
+
+
+def checksum_of(values: NDArray[Any]) -> int:
+    """The checksum of a contiguous array, by all threads of this process."""
+    data = values.reshape(-1).view(np.uint8)
+
+    def part(start: int, stop: int) -> int:
+        contribution = Contribution()
+        contribution.add(start, data[start:stop].data)
+        return contribution.value(data.size)
+
+    return joined(over_slabs((data.size,), part, processors(), limit=CHUNK), data.size)
 
 
 def joined(values: Iterable[int], length: int) -> int:

@@ -15,7 +15,8 @@
     /VTKHDF           the same fields again, as links, in the form that VTK reads
 
 Data sets have checksums, so that a reader notices damage; the texts have one of their own. They are in chunks with
-``fletcher32``; fields that several ranks have written are one run of bytes, with the attribute ``crc32``.
+``fletcher32``; the fields of large results, and those that several ranks have written, are one run of bytes each, with
+the attribute ``crc32``.
 
 netCDF readers see a data set with coordinates, so ``xarray.open_dataset(path, engine="h5netcdf")`` opens it.
 """

@@ -14,15 +14,19 @@ import os
 import pickle
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from poisson.backends.processors import processors
+from poisson.mesh.grid import over_slabs
 from poisson.output.checksum import Contribution, joined
 from poisson.output.record import HeldPart, Record
 from poisson.output.sink import keeping
+from poisson.parallel.communicator import Communicator, Serial
 
 Value = TypeVar("Value")
 Ended = tuple[Value, BaseException | None]
@@ -30,6 +34,12 @@ Ranges = tuple[tuple[int, int], ...]
 
 PIECE_BYTES = 1 << 23
 """The bytes that are copied and written at once."""
+
+RUNS_AT_ONCE = 4
+"""Pieces, one after the other, that a thread takes."""
+
+LARGE_BYTES = 1 << 25
+"""Results of one process whose u takes so many bytes are written in one run, too: chunks take several times as long."""
 
 
 def together(solution: Record, work: Callable[[Parts | None], Value]) -> Value:
@@ -51,15 +61,24 @@ def together(solution: Record, work: Callable[[Parts | None], Value]) -> Value:
     What `work` raises on rank 0, on every rank. An interrupt of any rank ends the writing of the parts; one that comes
     later is raised when the work is done.
     """
-    if solution.share is None:
+    if solution.share is None and solution.u.nbytes < LARGE_BYTES:
         return work(None)
-    parts = Parts(solution, solution.share)
+    share = solution.share or _Whole(tuple((0, nodes) for nodes in solution.problem.lattice.array_shape))
+    parts = Parts(solution, share)
     with keeping(parts.keep):
-        ended: Ended[Value] = parts.lead(work) if solution.share.communicator.rank == 0 else parts.follow()
+        ended: Ended[Value] = parts.lead(work) if share.communicator.rank == 0 else parts.follow()
     value, failure = ended
     if failure is not None:
         raise failure
     return value
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """The only rank's part: the whole."""
+
+    ranges: Ranges
+    communicator: Communicator = field(default_factory=Serial)
 
 
 class Parts:
@@ -87,7 +106,8 @@ class Parts:
         divided = any(held != (0, nodes) for held, nodes in zip(self._ranges, self._whole, strict=True))
         value, failure = None, None
         try:
-            value = work(self if divided else None)
+            alone = self._communicator.size == 1 and self._arrays["u"].nbytes >= LARGE_BYTES
+            value = work(self if divided or alone else None)
         except BaseException as error:
             failure = error
         self._communicator.broadcast(None)
@@ -128,14 +148,15 @@ class Parts:
             handle = self._all(opened)
             found = {name: self._all(partial(self._write, handle, name, place)) for name, place in places.items()}
             # A disk of the network may refuse only now, and another rank's file is not written by rank 0's request.
-            self._all(partial(os.fsync, handle))
+            if self._communicator.size > 1:
+                self._all(partial(os.fsync, handle))
         every = self._communicator.gather(found) or []
         checksums = {}
         for name in places if every else ():
             length = self._length(name)
-            if sum(part[name].bytes for part in every) != length:
+            if sum(count for part in every for count, _ in part[name]) != length:
                 raise ValueError(f"the parts of {name} do not add up to the whole")
-            checksums[name] = joined((part[name].value(length) for part in every), length)
+            checksums[name] = joined((value for part in every for _, value in part[name]), length)
         return checksums
 
     def _open(self, path: Path) -> int:
@@ -148,23 +169,31 @@ class Parts:
             who = f"rank {self._communicator.rank} on {platform.node()}"
             raise OSError(f"{who} does not see the folder; the folder must be shared by all hosts") from error
 
-    def _write(self, handle: int, name: str, place: int) -> Contribution:
-        values, contribution = self._arrays[name], Contribution()
-        shape = self.shape(name)
+    def _write(self, handle: int, name: str, place: int) -> list[tuple[int, int]]:
+        """Write this rank's part of an array; returns the bytes of some runs, and what they give to the checksum."""
+        values, shape = self._arrays[name], self.shape(name)
         components = shape[len(self._whole) :]
         ranges = (*self._ranges, *((0, count) for count in components))
         if values.shape != tuple(stop - start for start, stop in ranges):
             raise ValueError(f"{name} has the shape {values.shape} on nodes {self._ranges}")
-        for start, index in pieces(shape, ranges, values.dtype.itemsize):
-            if self._kept is not None:
-                raise self._kept
-            piece = values[index]
-            run = np.ascontiguousarray(piece if isinstance(piece, np.ndarray) else piece.get())
-            contribution.add(start, run)
-            data, written = run.reshape(-1).view(np.uint8).data, 0
-            while written < len(data):
-                written += os.pwrite(handle, data[written:], place + start + written)
-        return contribution
+        runs = list(pieces(shape, ranges, values.dtype.itemsize))
+
+        def put(begin: int, end: int) -> tuple[int, int]:
+            contribution = Contribution()
+            for start, index in runs[begin:end]:
+                if self._kept is not None:
+                    raise self._kept
+                piece = values[index]
+                run = np.ascontiguousarray(piece if isinstance(piece, np.ndarray) else piece.get())
+                contribution.add(start, run)
+                data, written = run.reshape(-1).view(np.uint8).data, 0
+                while written < len(data):
+                    written += os.pwrite(handle, data[written:], place + start + written)
+            return contribution.bytes, contribution.value(self._length(name))
+
+        # Ranks are threads enough, and what stays in a file or on a device is read by one.
+        alone = self._communicator.size == 1 and isinstance(values, np.ndarray)
+        return over_slabs((len(runs),), put, processors() if alone else 1, RUNS_AT_ONCE)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of the whole array of which this rank has a part."""

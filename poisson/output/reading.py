@@ -10,7 +10,6 @@ import contextlib
 import errno
 import math
 import os
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 from poisson.case.settings import Units
 from poisson.errors import CaseError, OutputError
 from poisson.mesh.grid import AXES
+from poisson.output.checksum import checksum_of
 from poisson.output.hdf5 import (
     CHECKSUM,
     COMPONENT,
@@ -422,7 +422,7 @@ def _whole(path: Path, dataset: h5py.Dataset, free: int) -> NDArray[Any]:
     found: Any = np.empty(dataset.shape, dataset.dtype)
     if found.size:
         dataset.read_direct(found)
-    if DATA_CHECKSUM in dataset.attrs and int(dataset.attrs[DATA_CHECKSUM]) != zlib.crc32(found):
+    if DATA_CHECKSUM in dataset.attrs and int(dataset.attrs[DATA_CHECKSUM]) != checksum_of(found):
         raise Damaged(WRONG_VALUES)
     return np.asarray(found, dataset.dtype.newbyteorder("="))
 

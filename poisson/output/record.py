@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.processors import processors
 from poisson.case.settings import FIELDS, Units
 from poisson.errors import PoissonError
+from poisson.mesh.grid import over_slabs
 from poisson.solvers.status import Status
 
 if TYPE_CHECKING:
@@ -276,7 +278,13 @@ def all_finite(values: NDArray[Any]) -> bool:
 
 def extent(record: Record) -> tuple[float, float]:
     """The least and the largest u, in U; NaN where a value is. Every rank that holds a part calls this."""
-    least, largest = float(record.u.min()), float(record.u.max())
+    u = record.u
+    if isinstance(u, np.ndarray):
+        ends = over_slabs(u.shape, lambda start, stop: (u[start:stop].min(), u[start:stop].max()), processors())
+        low, high = zip(*ends, strict=True)
+        least, largest = float(np.min(low)), float(np.max(high))
+    else:
+        least, largest = float(u.min()), float(u.max())
     if record.share is None:
         return least, largest
     rows = record.share.communicator.allgather([least, largest])

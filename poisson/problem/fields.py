@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ MOST_HEADER = 1 << 16
 """Bytes of the header of a ``.npy`` file."""
 MOST_OF_ROW = 1 << 16
 """Nodes along x that are read at once, where a few of them are wanted."""
+ONE_AT_A_TIME = threading.RLock()
+"""Held while a file is read or a user's function called, as slabs of a grid are evaluated by several threads."""
+
 MOST_NAMES = 1000
 """Data sets of a file among which one of a similar name is looked for."""
 
@@ -111,6 +115,11 @@ class FieldFile:
     @contextmanager
     def _open(self, index: tuple[slice, ...] | None = None) -> Iterator[Any]:
         """The array in the file, not yet read: a memory map or an h5py dataset; `index` is what of it will be read."""
+        with ONE_AT_A_TIME, self._opened(index) as array:
+            yield array
+
+    @contextmanager
+    def _opened(self, index: tuple[slice, ...] | None) -> Iterator[Any]:
         suffix = self.path.suffix.lower()
         name = str(self.path)
         if suffix not in SUFFIXES:
@@ -311,7 +320,8 @@ class FunctionField:
         read.
         """
         try:
-            values = self.function(*coordinates)
+            with ONE_AT_A_TIME:
+                values = self.function(*coordinates)
         except (PoissonError, MemoryError):
             raise
         except Exception as error:

@@ -20,7 +20,8 @@ from poisson.problem.arrays import brought, is_array, shape_of
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
-from poisson.run.setup import FEW_NODES, Setup, on_host
+from poisson.run.result_fields import FEW_NODES
+from poisson.run.setup import Setup, on_host
 from poisson.solvers.spectrum import fill_free, weighted_mean
 from poisson.words import article
 

@@ -19,6 +19,7 @@ from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
 from poisson.output.record import all_finite
 from poisson.problem.arrays import brought
+from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, PartField
 from poisson.run import certificate, result_fields
 from poisson.run.solution import Solution
@@ -94,14 +95,20 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
     shape = u.shape
     if residual is not None:
         fields["residual"] = residual.reshape(shape)
-    on_host = isinstance(u, np.ndarray)
-    for name in wanted:
-        if name not in fields:
-            host = u if on_host else backend.to_host(result.u)[operator.lattice.owned]
-            fields[name] = result_fields.scalar_field(name, discretisation, host).reshape(shape)
+    # A formula is evaluated where the loop ran; what a file, an array or a Python function gives, on the host.
+    few = isinstance(u, np.ndarray) and u.size <= result_fields.FEW_NODES
+    at_home = result_fields.Evaluation.on(setup.local, host=backend.on_host or not backend.views or few)
+    host = result_fields.Evaluation.on(setup.local, host=True)
     error = None
     if problem.exact is not None:
-        error = result_fields.error_norms(discretisation, u, np if on_host else backend.array_module)
+        values = u if at_home.backend is None else backend.view(result.u)[operator.lattice.owned]
+        error, difference = result_fields.error_of(discretisation, values, at_home, keep="error" in wanted)
+        if difference is not None:
+            fields["error"] = difference.reshape(shape)
+    for name in wanted:
+        if name not in fields:
+            place = at_home if isinstance(getattr(problem, name), Expression) else host
+            fields[name] = result_fields.scalar_field(name, discretisation, place).reshape(shape)
     return Solution(
         problem=problem,
         u=u,

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,29 +16,57 @@ from poisson.backends.base import Backend
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.flux import link_flux
 from poisson.mesh.differences import Differences
-from poisson.mesh.grid import slabs
+from poisson.mesh.grid import over_slabs, slabs
 from poisson.output.record import ErrorNorms
 from poisson.solvers.stopping import SolveResult
 
+FEW_NODES = 1 << 16
+"""NumPy evaluates formulas on so many within a millisecond. CuPy first compiles each function, or loads it."""
 
-def scalar_field(name: str, discretisation: Discretisation, u: NDArray[Any]) -> NDArray[np.float64]:
-    """``f``, ``a``, ``c`` or ``error`` at the nodes of this process, as float64 on the host."""
+DEVICE_NODES = 1 << 24
+"""Nodes of a slab that a device evaluates."""
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Where the functions of a problem are evaluated on a grid, some slabs at a time.
+
+    `xp`: numpy or cupy. `threads`: of the host that do it. `backend`: whose device does, in place of the host.
+    """
+
+    xp: ModuleType
+    threads: int = 1
+    backend: Backend | None = None
+
+    @classmethod
+    def on(cls, backend: Backend, *, host: bool) -> Evaluation:
+        """On the device of a backend, or by its threads on the host."""
+        return cls(np, backend.threads) if host else cls(backend.array_module, backend=backend)
+
+    def over(self, array_shape: tuple[int, ...], work: Callable[[int, int], Value]) -> list[Value]:
+        """What a function gives for each slab, in their order."""
+        if self.backend is None:
+            return over_slabs(array_shape, work, self.threads)
+        with self.backend.ordered():
+            return [work(*each) for each in slabs(array_shape, DEVICE_NODES)]
+
+    def bring(self, values: Any, out: NDArray[Any]) -> None:
+        """Copy values of a slab to the host."""
+        if self.backend is None or isinstance(values, np.ndarray):
+            out[...] = values
+        else:
+            self.backend.copy_to(values, out)
+
+
+def scalar_field(name: str, discretisation: Discretisation, place: Evaluation) -> NDArray[np.float64]:
+    """``f``, ``a`` or ``c`` at the nodes of this process, as float64 on the host."""
     own = discretisation.owned
+    function: Callable[..., Any] = {"f": own.f, "a": own.a, "c": own.c}[name]
     values = np.empty(own.array_shape)
-    u = u.reshape(values.shape)
-    offset = _exact_mean(discretisation, np) if name == "error" else 0.0
     with discretisation.agreed():
-        for start, stop in slabs(values.shape):
-            if name == "f":
-                values[start:stop] = own.f(np, start, stop)
-            elif name == "a":
-                values[start:stop] = own.a(np, start, stop)
-            elif name == "c":
-                values[start:stop] = own.c(np, start, stop)
-            elif name == "error":
-                values[start:stop] = u[start:stop] - (own.exact(np, start, stop) - offset)
-            else:
-                raise ValueError(f"unknown field {name!r}")
+        place.over(values.shape, lambda *slab: place.bring(function(place.xp, *slab), values[slice(*slab)]))
     return values
 
 
@@ -92,38 +122,47 @@ def _flux(discretisation: Discretisation, gradient: NDArray[Any]) -> NDArray[Any
     return flux
 
 
-def error_norms(discretisation: Discretisation, u: Any, xp: ModuleType = np) -> ErrorNorms:
+def error_of(
+    discretisation: Discretisation, u: Any, place: Evaluation, *, keep: bool = False
+) -> tuple[ErrorNorms, NDArray[np.float64] | None]:
     """The error of u against the exact solution; for a singular problem, against the exact solution with zero mean.
 
     The rms is that of the trapezoidal rule, sqrt(∫e² / volume): a plain mean counts the faces by the mesh, which the
     observed order of accuracy would show.
 
-    `discretisation`: the problem, with its exact solution. `u`: the solution, an array of `xp`; where the grid is
-    divided, at the nodes of this process. `xp`: numpy or cupy.
+    `discretisation`: the problem, with its exact solution. `u`: the solution, an array where the error is evaluated;
+    where the grid is divided, at the nodes of this process. `keep`: whether the values are wanted, too, as float64 on
+    the host.
     """
-    squares = largest = 0.0
-    offset = _exact_mean(discretisation, xp)
-    own = discretisation.owned
+    xp, own = place.xp, discretisation.owned
+    offset = _exact_mean(discretisation, place)
     u = u.reshape(own.array_shape)
+    values = np.empty(own.array_shape) if keep else None
+
+    def part(start: int, stop: int) -> tuple[float, float]:
+        error = u[start:stop] - (own.exact(xp, start, stop) - offset)
+        if values is not None:
+            place.bring(error, values[start:stop])
+        # Dirichlet faces have weight 1 here, but no error.
+        return float((own.volumes(xp, start, stop) * error * error).sum()), float(abs(error).max())
+
     with discretisation.agreed():
-        for start, stop in slabs(own.array_shape):
-            error = u[start:stop] - (own.exact(xp, start, stop) - offset)
-            # Dirichlet faces have weight 1 here, but no error.
-            squares += float((own.volumes(xp, start, stop) * error * error).sum())
-            largest = max(largest, float(abs(error).max()))
-    [squares], [largest] = discretisation.total(squares), discretisation.largest(largest)
-    return ErrorNorms(math.sqrt(squares / math.prod(discretisation.problem.lattice.intervals)), largest)
+        squares, largest = zip(*place.over(own.array_shape, part), strict=True)
+    [total], [worst] = discretisation.total(sum(squares)), discretisation.largest(float(np.max(largest)))
+    return ErrorNorms(math.sqrt(total / math.prod(discretisation.problem.lattice.intervals)), worst), values
 
 
-def _exact_mean(discretisation: Discretisation, xp: ModuleType) -> float:
+def _exact_mean(discretisation: Discretisation, place: Evaluation) -> float:
     """The trapezoidal mean of the exact solution of a singular problem, whose u has zero mean; 0 for any other."""
     if not discretisation.singular:
         return 0.0
-    total, volume, own = 0.0, 0.0, discretisation.owned
+    xp, own = place.xp, discretisation.owned
+
+    def part(start: int, stop: int) -> tuple[float, float]:
+        volumes = own.volumes(xp, start, stop)
+        return float((volumes * own.exact(xp, start, stop)).sum()), float(volumes.sum())
+
     with discretisation.agreed():
-        for start, stop in slabs(own.array_shape):
-            volumes = own.volumes(xp, start, stop)
-            total += float((volumes * own.exact(xp, start, stop)).sum())
-            volume += float(volumes.sum())
-    total, volume = discretisation.total(total, volume)
+        sums = zip(*place.over(own.array_shape, part), strict=True)
+    total, volume = discretisation.total(*map(sum, sums))
     return total / volume

@@ -8,6 +8,7 @@ import functools
 import logging
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,6 +47,8 @@ Keep = Callable[[Solution], None]
 
 MOST_AGAIN = 10.0
 """A loop of no more seconds runs once more to be timed: in the first one kernels are compiled and memory is touched."""
+
+_ONE_ASKS = threading.Lock()
 
 log = logging.getLogger(__name__)
 
@@ -169,6 +172,8 @@ def go_on(
     comm: Any = None,
 ) -> Solution:
     """Solve a case from what was `found` of it, or without that from the beginning, without a word of how it ended."""
+    with _ONE_ASKS:
+        _asked()  # git works while the solver is set up
     solver = Solver.of(case, count=appraise is not None, comm=comm)
     return _solve(solver, observer, appraise, keep, case, Checkpoints(case, saved, {"commit": _commit()}))
 
@@ -235,14 +240,36 @@ def _measured(
     return replace(solution, times=times, performance=performance)
 
 
-@functools.cache
 def _commit() -> str:
     """The commit of the checkout that this package is imported from; empty where it is not in one."""
+    with _ONE_ASKS:
+        return _told()
+
+
+@functools.cache
+def _told() -> str:
+    git = _asked()
+    if git is None:
+        return ""
+    try:
+        said, _ = git.communicate(timeout=5)
+    except subprocess.SubprocessError:
+        git.kill()
+        git.communicate()
+        return ""
+    return said.strip() if git.returncode == 0 else ""
+
+
+@functools.cache
+def _asked() -> subprocess.Popen[str] | None:
+    """Git, which is asked for the commit once; None where there is no checkout, or no git."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
-        return ""
+        return None
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+    except OSError:
+        return None

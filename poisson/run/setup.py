@@ -20,6 +20,7 @@ from poisson.discrete.samples import Samples
 from poisson.mesh.differences import Differences
 from poisson.output.checkpoint import THEN
 from poisson.problem.faces import Face
+from poisson.run.result_fields import FEW_NODES
 from poisson.solvers import registry
 from poisson.solvers.choose import Choice, describe
 from poisson.solvers.entries import Given
@@ -30,9 +31,6 @@ from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import SolveResult, Stopping
-
-FEW_NODES = 1 << 16
-"""NumPy evaluates numbers and texts on so many within a millisecond. CuPy first compiles each function, or loads it."""
 
 
 def on_host(slab: Slab) -> Slab:

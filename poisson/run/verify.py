@@ -25,7 +25,7 @@ from poisson.output.record import Record
 from poisson.parallel.communicator import Communicator
 from poisson.run import run
 from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.result_fields import error_norms
+from poisson.run.result_fields import Evaluation, error_of
 from poisson.run.solution import Solution
 from poisson.solvers import registry
 
@@ -173,7 +173,7 @@ class _Direct:
         """Its own row, if there is an exact solution."""
         if not self._discretisation.problem.exact:
             return []
-        errors = error_norms(self._discretisation, self._u)
+        errors, _ = error_of(self._discretisation, self._u, Evaluation(np))
         return [{"backend": "scipy.sparse", "method": "direct", "error_rms": errors.rms, "error_max": errors.max}]
 
     def beside(self, solution: Solution, u: NDArray[Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Operator
 from poisson.mesh.boundary import Rule
-from poisson.run import result_fields
+from poisson.run.result_fields import Evaluation, error_of
 from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.loops import LOOPS
 from poisson.solvers.stopping import Stopping
@@ -64,7 +64,7 @@ def observed_order(exact: str, boundary: dict[str, Any], c: float, counts: list[
         axes = zip("xyz", intervals, strict=False)
         shape = tuple(n if boundary.get(axis) == PERIODIC else n + 1 for axis, n in axes)
         discretisation = discretise(make_case({"f": "exact", "exact": exact, "c": c}, boundary, shape, UPPER))
-        errors.append(result_fields.error_norms(discretisation, reference.solve(discretisation)).rms)
+        errors.append(error_of(discretisation, reference.solve(discretisation), Evaluation(np))[0].rms)
     return math.log2(errors[-2] / errors[-1])
 
 

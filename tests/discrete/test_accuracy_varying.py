@@ -17,7 +17,8 @@ from support.problems import discretise, make_case
 from poisson.case import Case
 from poisson.discrete import reference
 from poisson.discrete.flux import link_flux
-from poisson.run import result_fields, run
+from poisson.run import run
+from poisson.run.result_fields import Evaluation, error_of
 from poisson.solvers.status import Status
 
 DIRICHLET, NEUMANN = {"dirichlet": "exact"}, {"neumann": "exact"}
@@ -60,7 +61,7 @@ def errors_on_two_grids(equation: dict[str, Any], boundary: dict[str, Any], dime
     for intervals in INTERVALS[dimension]:
         shape = tuple(n + (axis not in boundary) for axis, n in zip("xyz", intervals, strict=False))
         discretisation = discretise(make_case({"f": "exact", **equation}, boundary, shape, UPPER))
-        errors.append(result_fields.error_norms(discretisation, reference.solve(discretisation)).rms)
+        errors.append(error_of(discretisation, reference.solve(discretisation), Evaluation(np))[0].rms)
     return errors
 
 
@@ -120,7 +121,7 @@ def test_the_arithmetic_mean_misses_a_jump() -> None:
     for nodes in (10, 20, 40):
         case = jump_case("x", 10.0, along("x", DIRICHLET, {"neumann": 1.0}, 1), (nodes,), mean="arithmetic")
         discretisation = discretise(case)
-        errors.append(result_fields.error_norms(discretisation, reference.solve(discretisation)).max)
+        errors.append(error_of(discretisation, reference.solve(discretisation), Evaluation(np))[0].max)
     # The link across the jump conducts 5.5 in the place of 20/11, over one spacing.
     assert errors == pytest.approx([(11 / 20 - 2 / 11) / n for n in (9, 19, 39)], rel=1e-9)
 

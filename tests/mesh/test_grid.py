@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
 from poisson.mesh.axis import plain_rules
-from poisson.mesh.grid import slabs
+from poisson.mesh.grid import over_slabs, slabs
 from poisson.mesh.lattice import Lattice
 
 
@@ -94,3 +95,27 @@ def test_slabs(shape: tuple[int, ...], limit: int) -> None:
     for start, stop in ranges:
         assert stop - start == 1 or (stop - start) * plane <= limit
     assert len(ranges) == math.ceil(shape[0] / max(1, limit // plane))
+
+
+def test_slabs_by_several_threads_come_in_order_with_the_first_error_and_the_settings_of_numpy() -> None:
+    seen: set[int] = set()
+    both = threading.Barrier(2)
+
+    def work(start: int, stop: int) -> tuple[int, int]:
+        if start < 2:
+            both.wait(10)  # two threads are here at a time
+        seen.add(threading.get_ident())
+        assert np.geterr()["over"] == "raise"
+        return start, stop
+
+    with np.errstate(over="raise"):
+        assert over_slabs((9, 5), work, 2, limit=5) == [(row, row + 1) for row in range(9)]
+    assert len(seen) == 2 and threading.get_ident() not in seen
+
+    def fail(start: int, stop: int) -> None:
+        if start in (3, 6):
+            raise ValueError(start)
+
+    with pytest.raises(ValueError, match="3"):
+        over_slabs((9, 5), fail, 2, limit=5)
+    assert over_slabs((7, 5), lambda start, stop: threading.get_ident(), 2, limit=5) == [threading.get_ident()] * 7

@@ -158,6 +158,37 @@ def test_the_file_of_several_ranks_is_that_of_one(
         assert file["x"].fletcher32 and file["convergence/residual"].fletcher32
 
 
+@pytest.mark.parametrize("fails", [None, OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_large_result_of_one_process_is_written_in_runs_by_threads(
+    old: Path, monkeypatch: pytest.MonkeyPatch, fails: BaseException | None
+) -> None:
+    solution, small = large((20, 30, 40)), old.with_name("small.h5")
+    result.save(small, solution)
+    before, write, written = old.read_bytes(), os.pwrite, []
+
+    def noted(handle: int, data: Any, place: int) -> int:
+        written.append(threading.get_ident())
+        if fails and len(written) == 90:
+            raise fails
+        return write(handle, data, place)
+
+    for name, value in {"LARGE_BYTES": 1, "PIECE_BYTES": 999, "processors": lambda: 3}.items():
+        monkeypatch.setattr(parts, name, value)
+    monkeypatch.setattr(os, "pwrite", noted)
+    if fails is None:
+        result.save(old, solution)
+        assert contents(old) == contents(small) and len(set(written)) > 1
+        with h5py.File(old) as file:
+            for name, values in {"u": solution.u, **solution.fields}.items():
+                assert file[name].chunks is None and file[name].attrs["crc32"] == zlib.crc32(values)
+        return
+    with pytest.raises(KeyboardInterrupt if isinstance(fails, KeyboardInterrupt) else OutputError) as caught:
+        result.save(old, solution)
+    assert FULL in str(caught.value) or not str(caught.value)
+    assert old.read_bytes() == before
+    assert sorted(os.listdir(old.parent)) == ["old.h5", "small.h5", "small.xmf"]
+
+
 def test_a_solve_on_several_ranks_has_the_file_of_one(tmp_path: Path) -> None:
     problem = Problem.on_box((17, 12, 9), f="x*y - z", a="1 + z", exact="x + y*z", boundary=0.0, title="A test")
     asked: dict[str, Any] = {"backend": "numpy", "fields": ["f", "a", "residual", "error", "gradient", "flux", "E"]}

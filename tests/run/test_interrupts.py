@@ -59,7 +59,7 @@ BEFORE = [
     'at(poisson.case, "load")',
     'at(poisson.output.result, "check")',
     'at(poisson.run.solver, "set_up")',
-    'at(poisson.run.run.subprocess, "run")',
+    'at(poisson.run.run, "_told")',
 ]
 
 

@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -258,3 +259,28 @@ def test_a_copy_of_a_solution_has_all_that_it_holds(way: str) -> None:
     )
     np.testing.assert_array_equal(made.u, solution.u)
     np.testing.assert_array_equal(made.fields["residual"], solution.fields["residual"])
+
+
+def test_threads_evaluate_formulas_together_and_a_function_of_the_user_one_slab_at_a_time() -> None:
+    """With the bits of one thread."""
+    shape, inside, callers = (2100, 1100), [0], set()
+
+    def f(x: Any, y: Any) -> Any:
+        inside[0] += 1
+        callers.add(threading.get_ident())
+        time.sleep(0.01)
+        assert inside[0] == 1
+        inside[0] -= 1
+        return np.sin(3.0 * x) * y
+
+    found = []
+    for threads in (1, 2):
+        problem = poisson.Problem.on_box(shape, f=f, a="1 + x*y", exact="x*y")
+        solver = poisson.Solver(problem, "jacobi", "openmp", threads=threads, max_iterations=1, fields=("a", "error"))
+        found.append(solver.solve())
+    assert len(callers) > 1
+    one, two = found
+    np.testing.assert_array_equal(one.u, two.u)
+    assert one.error == two.error
+    for name, values in one.fields.items():
+        np.testing.assert_array_equal(values, two.fields[name])

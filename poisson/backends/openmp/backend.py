@@ -37,7 +37,7 @@ from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import FORKED, BackendUnavailable
 from poisson.mesh.differences import Differences
-from poisson.mesh.grid import slabs
+from poisson.mesh.grid import over_slabs
 from poisson.words import quantity
 
 MOST_THREADS = 4096
@@ -125,8 +125,11 @@ class OpenmpBackend(Backend):
     def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: DeviceArray | None = None) -> DeviceArray:
         array = DeviceArray(self._memory, array_shape, self.dtype) if out is None else out
         keep_freed_blocks()
-        for start, stop in slabs(array_shape):
-            self.upload(array, slab(np, start, stop), start)
+
+        def fill(start: int, stop: int) -> None:
+            self.upload(array, slab(np, start, stop), start, threads=0 if self.offloads else 1)
+
+        over_slabs(array_shape, fill, 1 if self.offloads else self.threads)
         return array
 
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
@@ -176,15 +179,15 @@ class OpenmpBackend(Backend):
     def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
         return self if np.dtype(dtype) == self.dtype else type(self)(dtype, self.threads)
 
-    def upload(self, array: DeviceArray, values: NDArray[Any], start: int = 0) -> None:
-        """Copy values into an array, from index `start` of its first axis on."""
+    def upload(self, array: DeviceArray, values: NDArray[Any], start: int = 0, threads: int = 0) -> None:
+        """Copy values into an array, from index `start` of its first axis on, by the backend's threads or so many."""
         rows = np.ascontiguousarray(values, dtype=array.dtype)
         row_bytes = array.shape[-1] * array.dtype.itemsize
         pitch_bytes = array.pitch * array.dtype.itemsize
         rows_each = array.rows // array.shape[0] if len(array.shape) > 1 else 1
         target = array.pointer + start * rows_each * pitch_bytes
         count = rows.size // array.shape[-1]
-        self._library.poisson_upload(target, pitch_bytes, rows.ctypes.data, row_bytes, count, self.threads)
+        self._library.poisson_upload(target, pitch_bytes, rows.ctypes.data, row_bytes, count, threads or self.threads)
 
     def table(self, values: NDArray[Any], dtype: np.dtype[Any]) -> DeviceArray:
         """A table in the library's memory."""
