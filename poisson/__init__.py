@@ -5,6 +5,7 @@ What to call for what:
 
     State a problem
       Problem.on_box(shape, f=…, a=…, c=…, boundary=…)  from numbers, texts, functions and arrays
+      Body("x**2 + y**2 < 0.1**2", dirichlet=1.0)       an electrode or obstacle in the box, for bodies=[…]
       load_case("case.toml")                            from a case file, with its settings
     Solve it
       solve(problem, "multigrid", rtol=1e-10)           once
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from poisson.errors import CheckWarning as CheckWarning
     from poisson.errors import NotConverged as NotConverged
     from poisson.errors import PoissonError as PoissonError
+    from poisson.problem.bodies import Body as Body
     from poisson.problem.problem import Problem as Problem
     from poisson.run.effective import Effective as Effective
     from poisson.run.effective import effective as effective
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from poisson.solvers.status import Status as Status
 
 _PLACES = {
+    "Body": ("poisson.problem.bodies", "Body"),
     "Case": ("poisson.case", "Case"),
     "load_case": ("poisson.case", "load"),
     "CheckWarning": ("poisson.errors", "CheckWarning"),
@@ -74,6 +77,7 @@ _PLACES = {
 }
 
 __all__ = [
+    "Body",
     "Case",
     "CheckWarning",
     "Effective",

@@ -30,6 +30,7 @@ from poisson.mesh.differences import ORDERS
 from poisson.mesh.grid import AXES, wanted_spacing
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Nodes
+from poisson.problem.bodies import bodies_of
 from poisson.problem.expressions import Expression, parameter_mistake
 from poisson.problem.faces import Face, FaceData
 from poisson.problem.fields import FieldFile
@@ -72,7 +73,8 @@ def build(
     on_faces = [data for each in conditions.values() for data in (each.value, each.alpha)] if lattice else []
     if lattice:
         reader.compare(conditions, lattice.shape)
-    output = reader.output(name, lattice, f, a, c, initial, *on_faces)
+    bodies = bodies_of(reader.tables["body"], reader, lattice)
+    output = reader.output(name, lattice, f, a, c, initial, *on_faces, *(body.inside.level for body in bodies))
     reader.need_used_parameters()
     solver, run = _settings(form)
     if mistakes or lattice is None or f is None or initial is None or a is None or c is None:
@@ -80,7 +82,7 @@ def build(
         raise CaseError(mistakes.lines())
     faces = _faces(conditions, exact, a)
     title = name if form.title is None else form.title
-    problem = Problem(lattice, faces, f, c, initial, exact, title, a, form.equation.mean)
+    problem = Problem(lattice, faces, f, c, initial, exact, title, a, form.equation.mean, bodies)
     mistakes.disagree(clashes(solver, run, problem))
     tables = _resolved(reader.tables, title, lattice, conditions, output)
     if changes and not _gives_exact(overridden) and exact is not None and not holds(problem):
@@ -126,8 +128,11 @@ class _Reader(Reader):
     def field(self, path: Keys, given: Any) -> NodeField | None:
         return self._file(given) if isinstance(given, (FileTable, Mapping)) else super().field(path, given)
 
-    def formula(self, path: Keys, text: str) -> Expression | None:
+    def uses(self, text: str) -> None:
         self._words.update(re.findall(r"\w+", text))
+
+    def formula(self, path: Keys, text: str) -> Expression | None:
+        self.uses(text)
         return super().formula(path, text)
 
     def value(self, path: Keys, given: Any, kind: Kind, alpha: FaceData | None) -> FaceData | None:
@@ -418,5 +423,5 @@ def _resolved(
         }
         | {name: item for name, item in tables["output"].items() if name == "checkpoint_every"},
     }
-    order = [name for name in CaseFile.model_fields if name != "parameters" or tables[name]]
+    order = [name for name in CaseFile.model_fields if name not in ("parameters", "body") or tables[name]]
     return {name: tables[name] for name in order}

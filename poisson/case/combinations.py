@@ -45,6 +45,8 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
         if solver.stopping.stop == "discretisation" and problem.guess:
             reason = '"residual" with an initial guess (run.initial), which full multigrid would not use'
             yield clash("stop", solver.stopping.stop, reason)
+        if solver.stopping.stop == "discretisation" and problem.bodies:
+            yield clash("stop", solver.stopping.stop, '"residual" with bodies')
         if problem.mean != MEANS[0] and number(problem.a) is not None:
             yield Clash(("equation", "mean"), problem.mean, CONSTANT_A)
         if entry:

@@ -141,14 +141,29 @@ def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
                 mistakes.wrong(path, item, allowed(path), _nearest_value(path, item))
         # A table that lacks a key is of no use, so all of it goes, after the keys in it.
         useless = [path[:-1] if kind == "missing" else path for path, kind in details]
-        for path in sorted(set(useless), key=len, reverse=True):
-            del _at(data, path[:-1])[path[-1]]
+        for path in sorted(set(useless), key=_depth, reverse=True):
+            table = _at(data, path[:-1])
+            del table[int(path[-1]) - 1 if isinstance(table, list) else path[-1]]
+
+
+def _depth(path: Path) -> tuple[int, list[int]]:
+    """The order in which keys are deleted: the last entry of a list first, so that the others keep their numbers."""
+    return len(path), [int(name) if name.isdigit() else 0 for name in path]
+
+
+def _model(path: Path) -> type[Table] | None:
+    """The table at a path, which may be an entry of a list of tables."""
+    if path in _LISTS:
+        return None
+    return _TABLES.get(path[:1] + path[2:] if path[:1] in _LISTS else path)
 
 
 def allowed(path: Path) -> str:
     """The allowed values of a key, in words."""
-    table = _TABLES.get(path[:-1])
-    return str(table.model_fields[path[-1]].description) if table else "a finite number"
+    table = _model(path[:-1])
+    if table is None:
+        return "a table" if path[:-1] in _LISTS else "a finite number"
+    return str(table.model_fields[path[-1]].description)
 
 
 def dimension(data: dict[str, Any]) -> int | None:
@@ -180,14 +195,15 @@ def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
 
 
 def _keys(path: Path, data: dict[str, Any]) -> list[str]:
-    keys = list(_TABLES[path].model_fields)
+    table = _model(path)
+    keys = list(table.model_fields) if table else []
     absent = _absent(data) if path in _BY_AXIS else ()
     return [name for name in keys if not name.startswith(absent)]
 
 
 def _nearest_value(path: Path, item: Any) -> str | None:
     """The nearest of the words that may stand at a key, for a word that may not."""
-    table = _TABLES.get(path[:-1])
+    table = _model(path[:-1])
     if table is None:
         return None
     choices = [part for part in _parts(table.model_fields[path[-1]].annotation) if isinstance(part, str)]
@@ -201,19 +217,22 @@ def _nearest_value(path: Path, item: Any) -> str | None:
 
 def _at(data: Any, path: Path) -> Any:
     for name in path:
-        data = data[name]
+        data = data[int(name) - 1 if isinstance(data, list) else name]
     return data
 
 
 def _path(location: tuple[int | str, ...]) -> Path:
-    """The keys in a location of pydantic, which also holds indices in lists and the tags of unions."""
+    """The keys in a location of pydantic, which also holds indices in lists and the tags of unions.
+
+    Tables in a list have numbers from 1.
+    """
     path: Path = ()
     rest = iter(location)
     for name in rest:
-        if isinstance(name, int):
+        if isinstance(name, int) and path not in _LISTS:
             break
-        path = (*path, name)
-        if path in _TAGGED:
+        path = (*path, str(name + 1) if isinstance(name, int) else name)
+        if (path[:1] + path[2:] if path[:1] in _LISTS else path) in _TAGGED:
             next(rest, None)
     return path
 
@@ -234,6 +253,7 @@ def _tables(model: type[Table], path: Path = ()) -> Iterator[tuple[Path, type[Ta
 
 
 _TABLES = dict(_tables(CaseFile))
+_LISTS = {("body",)}
 _TAGGED = {
     (*path, name)
     for path, model in _TABLES.items()

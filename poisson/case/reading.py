@@ -244,6 +244,8 @@ def _override(tables: dict[str, Any], override: str) -> tuple[tuple[str, ...], s
     table = tables
     for depth, name in enumerate(path[:-1], start=1):
         inner = table.setdefault(name, {})
+        if isinstance(inner, list) and depth < len(path) - 1:
+            inner = {str(number): entry for number, entry in enumerate(inner, start=1)}  # the entries stay the same
         if not isinstance(inner, dict):
             raise CaseError([f"--set {toml.dotted(path)}: {toml.dotted(path[:depth])} is not a table"])
         table = inner

@@ -17,6 +17,7 @@ from poisson.case.axes import STRETCHES
 from poisson.case.settings import LENGTH, VALUE, FieldName, Interval
 from poisson.mesh.axis import MIN_NODES
 from poisson.mesh.boundary import CONDITIONS, TABLES
+from poisson.problem.bodies import SHAPES
 from poisson.problem.fields import HDF5_SUFFIXES
 from poisson.problem.images import NO_PHASES, phases_of
 from poisson.solvers import registry
@@ -306,6 +307,62 @@ class BoundaryTable(Table):
     z_upper: FaceTable | None = _face("z")
 
 
+class InsideTable(Table):
+    shape: Literal[tuple(SHAPES)] | None = Field(  # type: ignore[valid-type]
+        default=None, title="a shape by its name", description=either(tuple(SHAPES))
+    )
+    center: Corner | None = Field(default=None, title="the center of a shape", description=_CORNER)
+    radius: Real | None = Field(default=None, title="of a sphere or a cylinder", description="a number > 0")
+    size: Corner | None = Field(default=None, title="the lengths of a box", description=f"{_CORNER}, all > 0")
+    axis: Literal["x", "y", "z"] | None = Field(
+        default=None, title="the axis of a cylinder", description='"x", "y" or "z"'
+    )
+    length: Real | None = Field(
+        default=None, title="the length of a cylinder, which has no ends without it", description="a number > 0"
+    )
+    normal: Corner | None = Field(default=None, title="the outward normal of a half space", description=_CORNER)
+    file: PathText | None = Field(
+        default=None,
+        title="the file with the signed distance at the nodes, or with a mask of the nodes inside",
+        description="the path of a .npy, .h5 or .hdf5 file",
+    )
+    dataset: PathText | None = Field(
+        default=None, title="the dataset, for an HDF5 file", description="the name of a dataset in an HDF5 file"
+    )
+
+
+def _surface(meaning: str) -> Any:
+    return Field(default=None, title=meaning, description=_FORMULA)
+
+
+class BodyTable(Table):
+    name: Annotated[str, AfterValidator(_title)] = Field(
+        default="", title="a name for people and results; by default body1, ...", description="a name of one line"
+    )
+    inside: (
+        Annotated[Annotated[str, Tag("<text>")] | Annotated[InsideTable, Tag("<table>")], Discriminator(_kind)] | None
+    ) = Field(
+        default=None,
+        title="where the body is",
+        description='a condition such as "hypot(x, y) < 0.1", or a table such as { shape = "sphere", center = [0.5, '
+        '0.5], radius = 0.1 } or { file = "distance.npy" }',
+    )
+    dirichlet: Formula | None = _surface("u at the surface and inside")
+    neumann: Formula | None = _surface("a du/dn at the surface, with the normal into the body")
+    robin: Formula | None = _surface("a du/dn + alpha u at the surface, with the normal into the body")
+    alpha: Formula | None = _surface("alpha of a Robin surface")
+    a: Formula | None = _surface("the coefficient a inside")
+    floating: bool = Field(
+        default=False,
+        strict=True,
+        title="a conductor whose potential follows from its charge",
+        description="true or false",
+    )
+    charge: Real | None = Field(
+        default=None, title="the charge of a floating body, 0 without it", description="a finite number"
+    )
+
+
 def _annotation(key: Key, default: Any) -> Any:
     """The type of a key of ``[solver]``, as strict as those of the others."""
     if key.kind is str:
@@ -416,6 +473,7 @@ class CaseFile(Table):
     boundary: BoundaryTable = Field(
         default_factory=BoundaryTable, title="the conditions on the faces", description="a table"
     )
+    body: list[BodyTable] = Field(default=[], title="bodies in the box", description="tables [[body]]")
     solver: Solver = Field(default_factory=Solver, title="how to solve", description="a table")
     run: RunTable = Field(default_factory=RunTable, title="the method and its settings", description="a table")
     output: OutputTable = Field(

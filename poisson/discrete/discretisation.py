@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -29,13 +29,16 @@ from poisson.discrete.mask import insulated
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.samples import Range, Samples, Slab
 from poisson.discrete.share import Share, known_to_all, numbers_of, on_blocks
-from poisson.errors import IncompatibleSource
+from poisson.errors import CaseError, IncompatibleSource
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
 from poisson.problem import sampling
 from poisson.problem.problem import Coefficient, Problem, number
 from poisson.problem.sampling import Block
+
+if TYPE_CHECKING:
+    from poisson.discrete.surface import Surface
 
 __all__ = ["Balance", "Coefficients", "Discretisation", "Operator", "Slab"]
 
@@ -131,6 +134,15 @@ class Discretisation:
         return nullcontext() if self.share is None else self.share.agreed()
 
     @property
+    def surface(self) -> Surface | None:
+        """The surfaces of the bodies of the problem; None without a body."""
+        if not self.problem.bodies:
+            return None
+        from poisson.discrete.surface import surface_of
+
+        return surface_of(self.problem)
+
+    @property
     def laplacian(self) -> Operator:
         """−∇² on the nodes, with the rules of the faces: what does not depend on the coefficients.
 
@@ -192,7 +204,7 @@ class Discretisation:
     @known_to_all
     def singular(self) -> bool:
         """Whether u is determined only up to a constant: no Dirichlet face anywhere, and c = 0 and α = 0 everywhere."""
-        if self.whole_lattice.holds:
+        if self.whole_lattice.holds or ((cuts := self.problem.cuts) and cuts.node.size):
             return False
         c = number(self.problem.c)
         if c is not None and not self._absorbs:
@@ -233,6 +245,8 @@ class Discretisation:
                 for face, _ in sampling.faces(self.problem.lattice, Rule.FIXED, block):
                     values = sampling.face_value(self.problem, xp, face, block)
                     least, largest = min(least, float(values.min())), max(largest, float(values.max()))
+        if surface := self.surface:
+            least, largest = min(least, surface.range[0]), max(largest, surface.range[1])
         least, largest = -self.largest(-least)[0], self.largest(largest)[0]
         return (least, largest) if least <= largest else (0.0, 0.0)
 
@@ -331,6 +345,9 @@ class Discretisation:
         values = self._f(xp, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
             values[where] += sampling.face_source(self.problem, xp, face, block)
+        if surface := self.surface:
+            surface.source.add(xp, values, block)
+            surface.held.write(xp, values, block, 0.0)
         for _, where in sampling.faces(self.problem.lattice, Rule.FIXED, block):
             values[where] = 0.0
         return values
@@ -348,6 +365,8 @@ class Discretisation:
         return self._with_boundary(xp.zeros(sampling.shape_of(block)), xp, block)
 
     def _with_boundary(self, values: Any, xp: ModuleType, block: Block) -> Any:
+        if surface := self.surface:
+            surface.held.write(xp, values, block)
         for face, where in reversed(list(sampling.faces(self.problem.lattice, Rule.FIXED, block))):
             values[where] = sampling.face_value(self.problem, xp, face, block)
         return values
@@ -435,6 +454,10 @@ class Discretisation:
             into.coefficients = found
         constant = 0.0 if found.c is not None or c is None else c
         whole = replace(operator, a=1.0 if a is None else a, c=constant, coefficients=found)
+        if surface := self.surface:
+            if self.share is not None:
+                raise CaseError(["body: bodies in the box; allowed: on one process only"])
+            return surface.on(whole, backend)
         return whole if found.a_range[0] > 0.0 else insulated(whole, backend)
 
     def _coefficients(

@@ -14,7 +14,7 @@ from poisson.mesh.boundary import Rule
 from poisson.problem import sampling
 from poisson.problem.problem import Problem
 
-Terms = list[tuple[sampling.Index, Any]]
+Terms = list[tuple[Any, Any]]
 """Values, and the nodes of an array that they belong to."""
 
 
@@ -35,6 +35,14 @@ class FaceTerms:
         ]
         self._held = any(values.any() for _, values in self._fixed)
         self._terms: Terms = []
+        if problem.bodies:
+            from poisson.discrete.surface import surface_of
+
+            surface = surface_of(problem)
+            # Faces come after bodies: they have the nodes that both reach.
+            self._fixed.insert(0, surface.held.within(block))
+            self._terms.append(surface.source.within(block))
+            self._held = True
         for face, where in sampling.faces(problem.lattice, Rule.MIRROR, block):
             values = _on(shape, where, sampling.face_source(problem, np, face, block))
             for other, there in fixed:
@@ -49,7 +57,7 @@ class FaceTerms:
             return self
         there = copy.copy(self)
         there._fixed, there._terms = (
-            [(where, xp.asarray(values)) for where, values in terms] for terms in (self._fixed, self._terms)
+            [(_index(xp, where), xp.asarray(values)) for where, values in terms] for terms in (self._fixed, self._terms)
         )
         return there
 
@@ -68,6 +76,11 @@ class FaceTerms:
         """Add the terms of the faces to a source."""
         for where, values in self._terms:
             f[where] += values
+
+
+def _index(xp: ModuleType, where: sampling.Index) -> sampling.Index:
+    """An index, whose arrays are those of a module."""
+    return tuple(xp.asarray(part) if isinstance(part, np.ndarray) else part for part in where)
 
 
 def _on(shape: tuple[int, ...], where: sampling.Index, values: Any) -> NDArray[np.float64]:

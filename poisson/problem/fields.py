@@ -64,6 +64,12 @@ class FieldFile:
         with self._open() as array:
             return tuple(array.shape or ())
 
+    @property
+    def kind(self) -> str:
+        """The kind of the array's type, as NumPy has it."""
+        with self._open() as array:
+            return str(array.dtype.kind)
+
     def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "") -> None:
         """Make sure that the file can be read as a field on a grid, or on a face of one, without reading its values.
 

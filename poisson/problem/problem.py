@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES, Kind
@@ -25,12 +25,17 @@ from poisson.problem.user_data import (
     conditions_of,
     exact_solution,
     faces_of,
+    given_bodies,
     lattice_of,
     node_field,
     other_faces,
     require_axes,
 )
 from poisson.words import article
+
+if TYPE_CHECKING:
+    from poisson.problem.bodies import Body
+    from poisson.problem.surfaces import Cuts
 
 EQUATION = "-div(a grad u) + c u = f"
 """The equation with its sign; `Problem.equation` says what a is as well."""
@@ -72,6 +77,8 @@ class Problem:
         The coefficient of the gradient, > 0, dimensionless.
     mean : str
         How a between two nodes follows from its values at them, where it varies: ``harmonic`` or ``arithmetic``.
+    bodies : tuple of Body
+        Bodies in the box, with data that can be evaluated.
 
     Examples
     --------
@@ -89,6 +96,7 @@ class Problem:
     title: str = ""
     a: Coefficient = 1.0
     mean: str = "harmonic"
+    bodies: tuple[Body, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.faces) != 2 * self.lattice.dimension:
@@ -123,6 +131,7 @@ class Problem:
         exact: float | str | Expression | None = None,
         mean: Mean = "harmonic",
         title: str = "",
+        bodies: Sequence[Body | Mapping[str, Any]] = (),
     ) -> Problem:
         """A problem from numbers, texts, Python functions and arrays.
 
@@ -153,6 +162,8 @@ class Problem:
             The exact solution, if it is known.
         mean, title : str
             As in `Problem`.
+        bodies : sequence of Body
+            Bodies in the box, or mappings as the tables ``[[body]]`` of a case file.
 
         Raises
         ------
@@ -189,7 +200,7 @@ class Problem:
             )
             conditions = conditions_of(boundary, count)
             lattice = box_of((x, y, z)[:count], centring, stated, [each.kind for each in conditions.values()])
-        return _described(lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
+        return _described(lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title, bodies)
 
     @staticmethod
     def on_lattice(
@@ -203,6 +214,7 @@ class Problem:
         exact: float | str | Expression | None = None,
         mean: Mean = "harmonic",
         title: str = "",
+        bodies: Sequence[Body | Mapping[str, Any]] = (),
     ) -> Problem:
         """A problem whose nodes are not equally spaced along every axis, or are the centres of cells.
 
@@ -213,7 +225,7 @@ class Problem:
             ``{"cells": boundaries}`` of cells, whose centres are the nodes, half a cell away from the faces; or
             ``{"uniform": (lower, upper, nodes)}`` as in `on_box`. On a periodic axis the last coordinate is the first
             one again, a period later.
-        f, a, c, boundary, initial, exact, mean, title
+        f, a, c, boundary, initial, exact, mean, title, bodies
             As in `on_box`. Arrays have one value for each node: for each cell along an axis of cells.
 
         Raises
@@ -232,7 +244,7 @@ class Problem:
         """
         conditions = conditions_of(boundary, require_axes(axes))
         lattice = lattice_of(axes, [each.kind for each in conditions.values()])
-        return _described(lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
+        return _described(lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title, bodies)
 
     def coarser(self) -> Problem | None:
         """The same problem on a grid of half the intervals, without its initial guess and its exact solution.
@@ -306,7 +318,24 @@ class Problem:
             other.__dict__.update(self.__dict__, **found)
             return other
         with _one_line():
-            return replace(self, **found)
+            other = replace(self, **found)
+        if "cuts" in self.__dict__:
+            other.__dict__["cuts"] = self.cuts
+        return other
+
+    @cached_property
+    def cuts(self) -> Cuts | None:
+        """Where the surfaces of bodies cut the links between nodes; None without a body.
+
+        Examples
+        --------
+        >>> plate = poisson.Body("abs(x - 0.35) < 0.2", dirichlet=1.0)
+        >>> poisson.Problem.on_box((11, 3), bodies=[plate]).cuts.theta.round(12)
+        array([0.5, 0.5])
+        """
+        from poisson.problem.surfaces import cuts_of
+
+        return cuts_of(self.lattice, self.bodies) if self.bodies else None
 
     @cached_property
     def varies(self) -> bool:
@@ -317,7 +346,8 @@ class Problem:
         >>> poisson.Problem.on_box((33, 17), a=3.0).varies, poisson.Problem.on_box((33, 17), a="1 + x").varies
         (False, True)
         """
-        return number(self.a) is None or number(self.c) is None or any(face.absorbs for face in self.faces)
+        absorbs = any(face.absorbs for face in self.faces)
+        return number(self.a) is None or number(self.c) is None or absorbs or bool(self.bodies)
 
     @cached_property
     def guess(self) -> bool:
@@ -375,7 +405,13 @@ def _one_line() -> Iterator[None]:
 
 
 def _described(
-    lattice: Lattice, conditions: Conditions, given: Mapping[str, Any], exact: Any, mean: str, title: str
+    lattice: Lattice,
+    conditions: Conditions,
+    given: Mapping[str, Any],
+    exact: Any,
+    mean: str,
+    title: str,
+    bodies: Sequence[Any],
 ) -> Problem:
     """The problem with these conditions on a lattice, from what users give as its data."""
     faces = faces_of(conditions, lattice)
@@ -387,7 +423,8 @@ def _described(
     if mean in MEANS[1:] and isinstance(fields["a"], float):
         raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
     with _one_line():
-        return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean)
+        found = given_bodies(bodies, lattice) if bodies else ()
+        return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean, bodies=found)
 
 
 def manufactured_source(exact: Expression, a: Expression | float, c: Expression | float, dimension: int) -> Expression:

@@ -75,7 +75,7 @@ def nodes(
     found = xp.empty(shape_of(block), dtype=xp.float64)
     places = coordinates(problem.lattice, xp, block)
     # The one row of a 1D problem is the whole of a file or an array.
-    found[...] = _evaluated(key, values, xp, places, block[-problem.lattice.dimension :])
+    found[...] = evaluated(key, values, xp, places, block[-problem.lattice.dimension :])
     require_values(xp, key, found, places, limit)
     return found
 
@@ -184,7 +184,7 @@ def _on_face(
     place = _place(lattice, face)
     places[face // 2] = xp.full((1,) * len(block), lattice.axes[face // 2].interval[face % 2])
     along = block[:place] + block[place + 1 :]
-    values = xp.asarray(_evaluated(key, function, xp, places, along), dtype=xp.float64)
+    values = xp.asarray(evaluated(key, function, xp, places, along), dtype=xp.float64)
     if isinstance(function, Stored):
         values = xp.expand_dims(values, place)
     require_values(xp, key, values, places, limit)
@@ -201,7 +201,7 @@ def _place(lattice: Lattice, face: int) -> int:
     return array_axis(face // 2, lattice.of_arrays.dimension)
 
 
-def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], ranges: Sequence[Range]) -> Any:
+def evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], ranges: Sequence[Range]) -> Any:
     """The values at some points, or those that an array or a file has for them in a range along each of its axes.
 
     Raises CaseError if they cannot be read, or a Python function returns no real numbers, or an array whose shape

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField
 from poisson.problem.mistakes import Mistakes, Path, shown
 from poisson.words import article
+
+if TYPE_CHECKING:
+    from poisson.problem.bodies import Body
 
 PERIODIC, ALPHA = Kind.PERIODIC.value, "alpha"
 KINDS = {kind.value: kind for kind in CONDITIONS}
@@ -96,6 +99,9 @@ class Reader:
         except ExpressionError as error:
             self.mistakes.add(path, f"{self.mistakes.shown(text)}; {error}")
             return None
+
+    def uses(self, text: str) -> None:
+        """Note that a text is read, which may have parameters."""
 
     def on_nodes(self, path: Path, given: Any, lattice: Lattice | None) -> NodeField | None:
         """A field with a value for each node of a lattice, where that is known."""
@@ -197,6 +203,19 @@ def exact_solution(given: Any, dimension: int) -> Expression:
     raise CaseError(
         [f"exact: {kind}; allowed: a number or an expression, because derivatives of the exact solution are needed"]
     )
+
+
+def given_bodies(given: Any, lattice: Lattice) -> tuple[Body, ...]:
+    """The bodies from what a user gives in Python.
+
+    Raises CaseError with a line for each mistake.
+    """
+    from poisson.problem.bodies import bodies_of
+
+    reader = Reader(Mistakes(), lattice.dimension)
+    found = bodies_of(given, reader, lattice)
+    reader.mistakes.refuse()
+    return found
 
 
 def conditions_of(boundary: Any, dimension: int) -> dict[str, Condition]:

@@ -49,7 +49,7 @@ FIELDS = 'a list with entries from "u", "f", "a", "c", "residual", "error", "gra
 NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"
 NUMBERS = "1, 2 or 3 finite numbers, in the order x(, y(, z))"
 FACE_KEYS = "all, x, y, x_lower, x_upper, y_lower, y_upper"
-SECTIONS = "title, equation, parameters, domain, boundary, solver, run, output"
+SECTIONS = "title, equation, parameters, domain, boundary, body, solver, run, output"
 BACKENDS = either(backend_names())
 METHODS = either(("auto", *registry.methods()))
 SOLVER_KEYS = ", ".join(registry.solver_keys())

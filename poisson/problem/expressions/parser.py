@@ -36,6 +36,7 @@ _ADVICE = {
     "~": "write 'not'",
     **_CHOICE,
 }
+_LEVELS = {"and": "max", "or": "min", "not": "neg"}
 _SYNONYMS = {"ln": "log", "pow": "**"}
 
 
@@ -88,6 +89,34 @@ def parse(
     return _Parser(_tokenize(text), names[:dimension], parameters).parse()
 
 
+def parse_inside(text: str, dimension: int, parameters: Mapping[str, float] | None = None) -> Expression:
+    """Read a condition as a level set: a function that is negative, or zero, where the condition holds.
+
+    That of a comparison is the difference of its sides, of ``and`` the larger of two, of ``or`` the smaller, of ``not``
+    the opposite. The arguments, and what is raised, are those of `parse`; ``==`` and ``!=`` have no inside.
+    """
+    if len(text) > MAX_TEXT:
+        raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
+    program = _Parser(_tokenize(text), dimension, parameters or {}).parse(condition=True).program
+    builder = Builder()
+    plain = builder.copy(program)
+    levels: dict[int, int] = {}
+    wanted = {len(program) - 1}
+    for position in range(len(program) - 1, -1, -1):
+        if position in wanted and program[position].op in LOGIC:
+            wanted.update(program[position].args)
+    for position in sorted(wanted):
+        step = program[position]
+        if step.op in ("==", "!="):
+            raise ExpressionError(f"{step.op!r} has no inside; compare by '<' or '>'")
+        if step.op in COMPARISONS:
+            low, high = (plain[arg] for arg in (step.args if step.op[0] == "<" else step.args[::-1]))
+            levels[position] = builder.operation("-", low, high)
+        else:
+            levels[position] = builder.operation(_LEVELS[step.op], *(levels[arg] for arg in step.args))
+    return Expression(builder.finish(levels[len(program) - 1]))
+
+
 def parameter_mistake(name: str) -> str | None:
     """Why `name` cannot be the name of a parameter, or None if it can."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name):
@@ -126,7 +155,7 @@ class _Parser:
         self.operands: list[_Operand] = []
         self.pending: list[_Pending] = []
 
-    def parse(self) -> Expression:
+    def parse(self, *, condition: bool = False) -> Expression:
         if not self.tokens:
             raise ExpressionError("the expression is empty")
         after_operand = False
@@ -138,7 +167,10 @@ class _Parser:
         if self.pending:
             raise ExpressionError(f"the bracket at column {self._bracket_column(self.pending[-1])} is not closed")
         result = self.operands.pop()
-        self._need_number(result)
+        if condition:
+            self._need_condition(result)
+        else:
+            self._need_number(result)
         return Expression(self.builder.finish(result.position))
 
     def _operand(self, token: _Token, index: int) -> bool:

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""Bodies in the operator: nodes that are fixed, links that are cut, and what the surfaces add to c and to the source.
+
+Beside a surface with given values g a link is cut where the surface is, at the part θ of it. In the *symmetric* form
+(F. Gibou, R. P. Fedkiw, L.-T. Cheng, M. Kang, Journal of Computational Physics 176, 2002) the flow through the rest of
+the link, a (u − g) / (θ h), is divided by the control width of the node: the link is 0, c has a / (θ h²) more, and f
+has g times that. So the operator is symmetric, and has nothing but coefficients and a mask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.discrete.operator import FIXED, Coefficients, Operator
+from poisson.errors import CaseError
+from poisson.problem.fields import stored
+from poisson.problem.problem import Problem, number
+from poisson.problem.sampling import POSITIVE, Block, evaluated, require_values
+from poisson.problem.surfaces import Cuts, coordinates_of
+
+if TYPE_CHECKING:
+    from poisson.discrete.discretisation import Maker
+
+Values = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def surface_of(problem: Problem) -> Surface:
+    """The surfaces of the bodies of a problem, made once for its coefficients and data."""
+    found: Surface | None = problem.__dict__.get("_surface")
+    if found is None:
+        found = problem.__dict__["_surface"] = Surface(problem)
+    return found
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Values at some nodes of an array, by their places in C order, which ascend."""
+
+    nodes: Indices
+    values: Values
+    shape: tuple[int, ...]
+
+    def within(self, block: Block) -> tuple[tuple[Indices, ...], Values]:
+        """The index in a block of the array of those that lie in it, and their values."""
+        row = int(np.prod(self.shape[1:]))
+        first, last = np.searchsorted(self.nodes, (block[0][0] * row, block[0][1] * row))
+        numbers, values = np.unravel_index(self.nodes[first:last], self.shape), self.values[first:last]
+        if any(ends != (0, count) for ends, count in zip(block[1:], self.shape[1:], strict=True)):
+            here = np.ones(values.size, dtype=bool)
+            for places, (start, stop) in zip(numbers[1:], block[1:], strict=True):
+                here &= (places >= start) & (places < stop)
+            numbers, values = tuple(places[here] for places in numbers), values[here]
+        return tuple(places - start for places, (start, _) in zip(numbers, block, strict=True)), values
+
+    def add(self, xp: ModuleType, array: Any, block: Block) -> None:
+        """Add the values to those of an array of the module xp on a block."""
+        where, values = self.within(block)
+        array[tuple(map(xp.asarray, where))] += xp.asarray(values)
+
+    def write(self, xp: ModuleType, array: Any, block: Block, value: float | None = None) -> None:
+        """Write the values, or one for all, into such an array."""
+        where, values = self.within(block)
+        array[tuple(map(xp.asarray, where))] = xp.asarray(values) if value is None else value
+
+
+class Surface:
+    """The changes that the bodies of a problem make to its operator, source and boundary values.
+
+    `problem`: with bodies. Raises `CaseError` if data of a body are not finite; the line names the body and the place.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        for position, body in enumerate(problem.bodies, start=1):
+            if body.kind != "dirichlet":
+                raise CaseError([f"body.{position}.{body.kind}: not solved for yet; allowed: dirichlet"])
+        self.problem = problem
+        assert problem.cuts is not None
+        self.cuts: Cuts = problem.cuts
+        self.lattice = problem.lattice.of_arrays
+        self.shape = self.lattice.array_shape
+
+    # ---- at the ends of cut links
+
+    @cached_property
+    def coefficient(self) -> Values:
+        """a on the rest of each cut link: in its middle, to second order."""
+        cuts, a = self.cuts, self.problem.a
+        constant = number(a)
+        if constant is not None:
+            return np.full(cuts.node.size, constant)
+        assert not isinstance(a, (int, float))
+        beside = coordinates_of(self.problem.lattice, cuts.node)
+        middle = [(one + other) / 2.0 for one, other in zip(beside, cuts.places, strict=True)]
+        if hasattr(a, "read"):
+            every = [(0, count) for count in self.problem.lattice.array_shape]
+            values = np.asarray(stored(a, np, every), dtype=np.float64).ravel()  # type: ignore[arg-type]
+            here, there = values[cuts.node], values[self.neighbours]
+            part = cuts.theta / 2.0
+            if self.problem.mean == "harmonic":
+                return 1.0 / ((1.0 - part) / here + part / there)
+            return (1.0 - part) * here + part * there
+        found = np.broadcast_to(
+            np.asarray(evaluated("equation.a", a, np, middle, ()), dtype=np.float64), middle[0].shape
+        )
+        require_values(np, "equation.a", found, middle, POSITIVE)
+        return found
+
+    @cached_property
+    def numbers(self) -> tuple[Indices, ...]:
+        """The number of the node of each end along each axis of an array."""
+        return np.unravel_index(self.cuts.node, self.shape)
+
+    @cached_property
+    def neighbours(self) -> Indices:
+        """The node to which each cut link leads, in C order."""
+        found = list(self.numbers)
+        for axis, which, side in self._along():
+            line, along = self.lattice.axes[axis], self.lattice.array_axis(axis)
+            found[along] = found[along].copy()
+            at = self.numbers[along][which]
+            found[along][which] = np.where(side, line.neighbours[1][at], line.neighbours[0][at])
+        return np.ravel_multi_index(tuple(found), self.shape)
+
+    @cached_property
+    def link(self) -> Values:
+        """1/h² of each cut link with what its control width makes of it: what its a is multiplied by in A, if whole."""
+        found = np.empty(self.cuts.node.size)
+        for axis, which, side in self._along():
+            line = self.lattice.axes[axis]
+            at = self.numbers[self.lattice.array_axis(axis)][which]
+            found[which] = np.where(side, line.couplings[1][at], line.couplings[0][at]) / line.spacing**2
+        return found
+
+    @cached_property
+    def conductance(self) -> Values:
+        """The factor of (u − g) in A at the node of each end, in 1/L²."""
+        return self.coefficient * self.link / self.cuts.theta
+
+    @cached_property
+    def given(self) -> Values:
+        """g at the point of the surface of each end."""
+        return self._data(self.cuts.body, self.cuts.places)
+
+    def _along(self) -> list[tuple[int, Indices, NDArray[np.bool_]]]:
+        """For each axis the ends of links along it, and whether these lead up."""
+        cuts = self.cuts
+        each = [(axis, np.flatnonzero(cuts.axis == axis)) for axis in range(self.problem.lattice.dimension)]
+        return [(axis, which, cuts.side[which] == 1) for axis, which in each]
+
+    def _data(self, body: NDArray[np.int16], places: tuple[Values, ...] | list[Values]) -> Values:
+        """The data of the bodies at points."""
+        found = np.zeros(body.size)
+        for position, each in enumerate(self.problem.bodies, start=1):
+            which = np.flatnonzero(body == position)
+            if not which.size:
+                continue
+            if (constant := number(each.value)) is not None:
+                found[which] = constant
+                continue
+            key, here = f"body.{position}.{each.kind}", [place[which] for place in places]
+            values = np.broadcast_to(evaluated(key, each.value, np, here, ()), which.shape)
+            require_values(np, key, values, here, None)
+            found[which] = values
+        return found
+
+    # ---- on arrays
+
+    @cached_property
+    def source(self) -> Sparse:
+        """The terms of the surfaces in the source at the nodes beside them, in U/L²."""
+        return self._sums(self.conductance * self.given)
+
+    @cached_property
+    def held(self) -> Sparse:
+        """The values at the nodes inside, in U."""
+        nodes = np.flatnonzero(self.cuts.inside)
+        values = self._data(self.cuts.inside.ravel()[nodes], coordinates_of(self.problem.lattice, nodes))
+        return Sparse(nodes, values, self.shape)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest value given at a surface."""
+        values = np.concatenate([self.given, self.held.values])
+        return (float(values.min()), float(values.max())) if values.size else (np.inf, -np.inf)
+
+    def _sums(self, values: Values) -> Sparse:
+        nodes, first = np.unique(self.cuts.node, return_index=True)
+        return Sparse(nodes, np.add.reduceat(values, first) if nodes.size else values, self.shape)
+
+    def on(self, operator: Operator, backend: Maker) -> Operator:
+        """The operator with the bodies, given that of the problem without them, on a backend."""
+        shape, cuts = operator.array_shape, self.cuts
+        before = operator.coefficients or Coefficients(None, None, (operator.a, operator.a), (operator.c, operator.c))
+        if before.links is None:
+            links = [np.full(shape, operator.a, dtype=backend.dtype) for _ in operator.shape]
+        else:
+            links = [np.array(backend.to_host(each)) for each in before.links]
+        for axis, which, side in self._along():
+            line, along = self.lattice.axes[axis], self.lattice.array_axis(axis)
+            places = [part[which] for part in self.numbers]
+            places[along] = np.where(side, line.link_numbers[1][places[along]], line.link_numbers[0][places[along]])
+            links[axis][tuple(places)] = 0.0
+            if not line.wraps and line.nodes > 1:
+                turned = np.moveaxis(links[axis], along, 0)
+                turned[-1] = turned[-2]
+        c = np.full(shape, operator.c) if before.c is None else np.array(backend.to_host(before.c), dtype=np.float64)
+        sums = self._sums(self.conductance)
+        c.ravel()[sums.nodes] += sums.values
+        free = np.zeros(shape, dtype=bool)
+        free[self.lattice.free] = cuts.inside[self.lattice.free] == 0
+        ends = (float(c[free].min()), float(c[free].max())) if free.any() else (0.0, 0.0)
+        fixed = int(np.prod([line.modes for line in self.lattice.axes])) - int(np.count_nonzero(free))
+        c[cuts.inside > 0] = FIXED
+        # Nodes beside a surface hold those that links connect with them, and what no surface cuts off is the whole.
+        holds = bool(cuts.node.size) or self.lattice.holds or ends[1] > 0.0
+        arrays = tuple(backend.from_host(each) for each in links)
+        found = replace(before, links=arrays, c=backend.from_host(c), c_range=ends, fixed=fixed, holds=holds)
+        return replace(operator, a=1.0, c=0.0, coefficients=found)
