@@ -146,7 +146,9 @@ class Grid:
             raise CaseError([f"velocity: arrays of the shapes {shapes}; allowed: {self.shapes}"])
         kinds = {each.dtype for each in velocity}
         if len(kinds) > 1 or velocity[0].dtype.kind != "f":
-            raise CaseError([f"velocity: values of {', '.join(sorted(map(str, kinds)))}; allowed: one type of float for all"])
+            raise CaseError(
+                [f"velocity: values of {', '.join(sorted(map(str, kinds)))}; allowed: one type of float for all"]
+            )
 
     def _weights(self, xp: ModuleType, axis: int, values: Any) -> Any:
         """Values along an axis, to multiply arrays by; a number where all are the same."""

@@ -270,9 +270,9 @@ class _Links:
     def roots(self, low: Values, high: Values) -> Values:
         """The part of each link at which the level changes its sign, given that at the ends."""
         if self.level.inside.mask:
-            return np.where(low <= 0.0, 0.0, 1.0)
+            return np.asarray(low > 0.0, dtype=np.float64)
         if self.level.values is not None:
-            return np.abs(low) / (np.abs(low) + np.abs(high))
+            return np.asarray(low / (low - high))
         return root(self.at, np.zeros(low.size), np.ones(low.size), low, high)
 
     def thin(self, low: Values, high: Values) -> Iterator[tuple[Any, Values, Indices]]:

@@ -97,7 +97,7 @@ def parse_inside(text: str, dimension: int, parameters: Mapping[str, float] | No
     """
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
-    program = _Parser(_tokenize(text), dimension, parameters or {}).parse(condition=True).program
+    program = _Parser(_tokenize(text), COORDINATES[:dimension], parameters or {}).parse(condition=True).program
     builder = Builder()
     plain = builder.copy(program)
     levels: dict[int, int] = {}
