@@ -25,6 +25,16 @@ SCIPY_FACTOR = 80
 MOST_MODES = 512
 """... and a product with the matrix of the eigenvectors takes less, up to so many modes. Both were found by timing."""
 
+_KINDS = {
+    Transform.SINE: 1,
+    Transform.COSINE: 1,
+    Transform.QUARTER: 3,
+    Transform.CELL_COSINE: 2,
+    Transform.CELL_QUARTER: 4,
+    Transform.CELL_SINE: 2,
+}
+"""The types of sine and cosine transforms."""
+
 SolveModes = Callable[[NDArray[Any], NDArray[Any]], None]
 """From the modes of f to those of u."""
 
@@ -85,8 +95,10 @@ class ScipyTransform:
             self._ways = fftpack.rfft, fftpack.irfft
             self.spectrum = self.spectrum[(np.arange(self.spectrum.size) + 1) // 2]
         else:
-            kind = 3 if line.transform is Transform.QUARTER else 1
-            pair = (fft.dst, fft.idst) if line.rules[0] is Rule.FIXED else (fft.dct, fft.idct)
+            assert line.transform is not None
+            kind = _KINDS[line.transform]
+            holds = line.rules[0] is Rule.FIXED or line.walls[0] > 0.0
+            pair = (fft.dst, fft.idst) if holds else (fft.dct, fft.idct)
             self._ways = partial(pair[0], type=kind), partial(pair[1], type=kind)
 
     def forward(self, array: NDArray[Any]) -> None:

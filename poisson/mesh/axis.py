@@ -38,14 +38,19 @@ MOST_NODES_DENSE = 300
 
 
 class Transform(IntEnum):
-    """The transform that makes the operator along a uniform axis diagonal. The values are part of the kernels'
-    interface.
+    """The transform that makes the operator along an axis diagonal whose nodes are equally spaced. The values are part
+    of the kernels' interface.
+
+    Those of cells are of type II, and IV between a wall that holds u and one that does not.
     """
 
     SINE = 0
     COSINE = 1
     QUARTER = 2
     FOURIER = 3
+    CELL_COSINE = 4
+    CELL_QUARTER = 5
+    CELL_SINE = 6
 
 
 Values = NDArray[np.float64]
@@ -278,10 +283,12 @@ class Axis:
     def transform(self) -> Transform | None:
         """The transform that makes the part of A along the whole axis diagonal; None where only `eigenvectors` do."""
         whole = self.undivided
-        if whole.tabulated:
+        if whole.placement is not None and not whole.placement.even:
             return None
         if whole.wraps:
             return Transform.FOURIER
+        if whole.placement is not None:
+            return (Transform.CELL_COSINE, Transform.CELL_QUARTER, Transform.CELL_SINE)[whole._held]
         return (Transform.COSINE, Transform.QUARTER, Transform.SINE)[whole.fixed]
 
     @cached_property
@@ -290,7 +297,7 @@ class Axis:
         if self.whole is not None:
             return self.whole.extremes
         if self.tabulated:
-            values = self.eigenvalues
+            values = np.sort(self.eigenvalues)
             return float(values[0]), float(values[min(1, values.size - 1)]), float(values[-1])
         low, second, high = (4.0 * math.sin(angle) ** 2 for angle in self._extreme_angles)
         return low, second, high
@@ -299,12 +306,12 @@ class Axis:
     def eigenvalues(self) -> Values:
         """The eigenvalues of the part of A along the whole axis, in the order of its modes, in a/h².
 
-        They ascend, but on a uniform axis of n nodes that wraps the modes k and n − k have the same one. There they are
+        They ascend, but of n equally spaced nodes that wrap the modes k and n − k have the same one. There they are
         4 sin² θ (G. Strang, "The discrete cosine transform", SIAM Review 41, 1999, section 2).
         """
         if self.whole is not None:
             return self.whole.eigenvalues
-        if not self.tabulated:
+        if self.transform is not None:
             return np.asarray(4.0 * np.sin(self._angles) ** 2)
         if self.modes <= MOST_NODES_DENSE or self.wraps:
             values = np.linalg.eigvalsh(self._symmetric)
@@ -473,11 +480,18 @@ class Axis:
         return min(1, self.nodes - 1) if node == 0 else max(0, self.nodes - 2)
 
     @property
+    def _held(self) -> int:
+        """How many of the two walls of an axis of cells hold u."""
+        return sum(wall > 0.0 for wall in self.walls)
+
+    @property
     def _angles(self) -> Values:
-        """θ of the eigenvalues 4 sin² θ of a uniform axis."""
+        """θ of the eigenvalues 4 sin² θ of equally spaced nodes."""
         if self.wraps:
             mode = np.arange(self.nodes)
             return math.pi * np.minimum(mode, self.nodes - mode) / self.nodes
+        if self.placement is not None:
+            return np.asarray(math.pi * (np.arange(self.nodes) + self._held / 2) / (2 * self.nodes))
         return np.asarray(math.pi * (np.arange(self.modes) + self.fixed / 2) / (2 * (self.nodes - 1)))
 
     @property

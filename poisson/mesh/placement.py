@@ -48,6 +48,8 @@ class Placement(ABC):
     widths: Values
     rules: tuple[Rule, Rule]
     walls: tuple[float, float]
+    even = False
+    """Whether a transform makes the operator diagonal, because all cells are alike and no wall is half open."""
 
     def __init_subclass__(cls) -> None:
         if "word" in vars(cls):
@@ -103,9 +105,8 @@ class Placement(ABC):
     @property
     def gaps(self) -> Values:
         """From each node to the next, in L; with that across the ends where the axis wraps."""
-        if self.wraps:
-            return np.diff(self.points, append=self.points[0] + self.length)
-        return np.diff(self.points)
+        gaps = np.diff(self.points, append=self.points[0] + self.length) if self.wraps else np.diff(self.points)
+        return np.full_like(gaps, self.widths[0]) if self.even else gaps
 
     def scaled(self, factor: float) -> Placement:
         """The placement with all lengths times a factor, and α over it."""
@@ -172,7 +173,9 @@ class Cells(Placement):
         self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind] = FREE, alpha: tuple[float, float] = (0.0, 0.0)
     ) -> None:
         super().__init__(marks, kinds, alpha)
-        self.widths = np.diff(self.marks)
+        even = np.linspace(*self.ends, self.marks.size)
+        self.even = bool(np.all(np.abs(self.marks - even) <= 4.0 * np.spacing(np.abs(even).max()))) and alpha == (0, 0)
+        self.widths = np.full_like(self.points, self.length / self.points.size) if self.even else np.diff(self.marks)
         rule = Rule.WRAP if self.wraps else Rule.MIRROR
         self.rules = rule, rule
         distances = self.widths[0] / 2.0, self.widths[-1] / 2.0

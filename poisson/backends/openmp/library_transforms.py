@@ -30,6 +30,7 @@ from poisson.backends.transforms import (
     EigenvectorTransform,
     HostTransforms,
     ScipyInverse,
+    ScipyTransform,
     transformed_axes,
 )
 from poisson.discrete.inverse import DividedInverse, Inverse
@@ -103,8 +104,10 @@ class TransformsInPlace(CertifyingInverse):
 
 
 def _transform(backend: OpenmpBackend, structure: Any, operator: Operator, axis: int) -> AxisTransform:
-    if operator.lattice.axes[axis].tabulated:
+    if operator.lattice.axes[axis].transform is None:
         return EigenvectorTransform(operator, axis)
+    if operator.lattice.axes[axis].tabulated:
+        return ScipyTransform(operator, axis, backend.threads)
     return _LibraryTransform(backend.functions.transform, structure, Line(operator, axis), backend.dtype)
 
 
