@@ -38,10 +38,8 @@ MOST_NODES_DENSE = 300
 
 
 class Transform(IntEnum):
-    """The transform that makes the operator along an axis diagonal whose nodes are equally spaced. The values are part
-    of the kernels' interface.
-
-    Those of cells are of type II, and IV between a wall that holds u and one that does not.
+    """The transform that makes the operator along an axis of equal spacings diagonal. The values are part of the
+    kernels' interface; those of cells are of type II, and IV between a wall that holds u and one that does not.
     """
 
     SINE = 0
@@ -367,10 +365,7 @@ class Axis:
         return Axis(nodes, spacing, self.rules, self.ends)
 
     def resized(self, nodes: int) -> Axis:
-        """The whole axis with so many nodes between the same ends: `Placement.resized` where they are placed.
-
-        Raises `ValueError` if they are fewer than 3.
-        """
+        """The whole axis with so many nodes between the same ends; `ValueError` if they are fewer than 3."""
         if nodes < MIN_NODES:
             raise ValueError(f"{nodes} nodes; at least {MIN_NODES} are needed")
         if self.placement is not None:
