@@ -117,6 +117,15 @@ class Grid:
             u, v(, w), of NumPy or CuPy.
         out : array, optional
             Where it is written.
+
+        Examples
+        --------
+        >>> from poisson import mac
+        >>> grid = mac.Grid((8, 4))
+        >>> u, v = grid.velocity()
+        >>> u[:] = np.linspace(0.0, 1.0, 9)
+        >>> bool(np.all(grid.divergence(u, v) == 1.0))
+        True
         """
         self._require(velocity)
         out = _module(velocity[0]).empty(self.shape, velocity[0].dtype) if out is None else out
@@ -130,6 +139,13 @@ class Grid:
         ----------
         p : array
             At the centres of the cells, of NumPy or CuPy.
+
+        Examples
+        --------
+        >>> from poisson import mac
+        >>> grid = mac.Grid((4, 3))
+        >>> grid.gradient(np.ones((3, 1)) * [0.0, 1.0, 2.0, 3.0])[0][0]
+        array([0., 4., 4., 4., 0.])
         """
         if p.shape != self.shape:
             raise CaseError([f"p: an array of the shape {p.shape}; allowed: {self.shape}"])
