@@ -108,7 +108,7 @@ def draw(cavity: Cavity, reynolds: int, path: str) -> None:
     profiles.plot(places, along_y, "C0", label="u(0.5, y)")
     profiles.plot(places, along_x, "C1", label="v(x, 0.5)")
     profiles.plot(HEIGHTS, U[reynolds], "C0o", PLACES, V[reynolds], "C1o", markersize=4)
-    profiles.set(title="Lines: computed, points: Ghia, Ghia and Shin", xlabel="y, x")
+    profiles.set(title="Profiles, and points by Ghia et al.", xlabel="y, x")
     profiles.legend()
     figure.savefig(path, dpi=80)
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from poisson.errors import CaseError, IncompatibleSource
 from poisson.mesh.boundary import FACE_NAMES
-from poisson.mesh.grid import slabs
+from poisson.mesh.grid import AXES, slabs
 from poisson.problem.arrays import brought, is_array
 from poisson.problem.problem import Problem
 from poisson.run.exclusive import Exclusive
@@ -88,17 +88,27 @@ class Grid:
         for name, word in tables.items():
             if not isinstance(word, str) or word not in _PRESSURE:
                 raise CaseError([f"boundary.{name}: {word!r}; allowed: {', '.join(_PRESSURE)}"])
+        conditions: Any = {name: _PRESSURE[word] for name, word in tables.items()}
         try:
-            corners = ((0.0,) * len(shape) if lower is None else lower, (1.0,) * len(shape) if upper is None else upper)
-            edges = [_cells(*axis) for axis in zip(shape, *corners, strict=True)]
-        except (TypeError, ValueError):
+            corners = ((None,) * len(shape) if each is None else each for each in (lower, upper))
+            cells = [_cells(*axis) for axis in zip(shape, *corners, strict=True)]
+            counts, low, high, edges = zip(*cells, strict=True)
+        except (TypeError, ValueError, IndexError):
             allowed = "for each axis x(, y(, z)) a number of cells or their boundaries, and two ends"
             raise CaseError([f"shape, lower, upper: {shape!r}, {lower!r}, {upper!r}; allowed: {allowed}"]) from None
-        conditions: Any = {name: _PRESSURE[word] for name, word in tables.items()}
-        self.problem = Problem.on_lattice(edges, boundary=conditions, title="pressure")
+        self.problem = Problem.on_box(
+            counts,
+            **dict(zip(AXES, edges, strict=False)),
+            centring="cell",
+            boundary=conditions,
+            lower=low,
+            upper=high,
+            title="pressure",
+        )
         self.shape = self.problem.lattice.array_shape
         self._axes = self.problem.lattice.axes
-        self.sides = [tables.get(name) or tables.get(name[0]) or tables["all"] for name in FACE_NAMES[: 2 * len(edges)]]
+        names = FACE_NAMES[: 2 * len(counts)]
+        self.sides = tuple(tables.get(name) or tables.get(name[0]) or tables["all"] for name in names)
         self.shapes = tuple(
             tuple(count + (not line.wraps and place == self._place(axis)) for place, count in enumerate(self.shape))
             for axis, line in enumerate(self._axes)
@@ -377,11 +387,11 @@ class Projector(Grid):
         return [seen(each) for each in self.solver.operator.links or ()]
 
 
-def _cells(given: Any, lower: float, upper: float) -> Any:
-    """An axis as `Problem.on_lattice` takes it."""
+def _cells(given: Any, lower: Any, upper: Any) -> tuple[int, float, float, Any]:
+    """How many cells an axis has, its ends, and the boundaries of the cells where they are given."""
     if (is_array(given) and np.ndim(given)) or isinstance(given, Sequence):
-        return {"cells": given}
-    return {"cells": np.linspace(lower, upper, index(given) + 1)}
+        return len(given) - 1, float(given[0]), float(given[-1]), given
+    return index(given), 0.0 if lower is None else float(lower), 1.0 if upper is None else float(upper), None
 
 
 def _module(array: Any) -> ModuleType:
