@@ -96,7 +96,7 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
     if residual is not None:
         fields["residual"] = residual.reshape(shape)
     # A formula is evaluated where the loop ran; what a file, an array or a Python function gives, on the host.
-    few = isinstance(u, np.ndarray) and u.size <= result_fields.FEW_NODES
+    few = isinstance(u, np.ndarray) and u.size <= result_fields.FEW_OF_A_RESULT
     at_home = result_fields.Evaluation.on(setup.local, host=backend.on_host or not backend.views or few)
     host = result_fields.Evaluation.on(setup.local, host=True)
     error = None
