@@ -173,7 +173,7 @@ class Lattice:
         """`volumes` in a range of nodes along each axis of an array, the slowest first, as an array of xp."""
         values = xp.ones((1,) * self.dimension)
         for axis, (line, ends) in enumerate(zip(self.axes, reversed(block), strict=True)):
-            values = xp.asarray(self.along(axis, line.widths[slice(*ends)])) * values
+            values = xp.multiply(xp.asarray(self.along(axis, line.widths[slice(*ends)])), values)
         return values
 
     # ---- the problem as a whole

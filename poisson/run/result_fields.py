@@ -143,11 +143,16 @@ def error_of(
     values = np.empty(own.array_shape) if keep else None
 
     def part(start: int, stop: int) -> tuple[float, float]:
-        error = u[start:stop] - (own.exact(xp, start, stop) - offset)
+        # By functions: with CuPy's operators come its special functions, and with these SciPy's sparse matrices, 0.1 s.
+        exact = own.exact(xp, start, stop)
+        if offset:
+            xp.subtract(exact, offset, out=exact)
+        error = xp.subtract(u[start:stop], exact, out=exact)
         if values is not None:
             place.bring(error, values[start:stop])
         # Dirichlet faces have weight 1 here, but no error.
-        return float((own.volumes(xp, start, stop) * error * error).sum()), float(abs(error).max())
+        weighted = xp.multiply(own.volumes(xp, start, stop), xp.square(error))
+        return float(xp.sum(weighted)), max(abs(float(xp.min(error))), abs(float(xp.max(error))))
 
     with discretisation.agreed():
         squares, largest = zip(*place.over(own.array_shape, part), strict=True)
