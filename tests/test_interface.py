@@ -190,7 +190,7 @@ poisson.Solver(problem, preconditioner="multgrid")
 poisson.Solver(problem, backend="gup")
 poisson.Problem.on_box((33, 33), boundary={"x_lowr": 1.0, "all": 0.0})
 poisson.Problem.on_box((33, 33), boundary={"x_lower": {"neuman": 1.0}, "all": 0.0})
-poisson.Problem.on_box((33, 33), boundary={"x": "open"})
+poisson.Problem.on_box((33, 33), boundary={"x": "opened"})
 poisson.Problem.on_box((33, 33), mean="geometric")
 poisson.solve(problem).u.shap
 poisson.solve(problem, fields=("gradent",))

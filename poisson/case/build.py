@@ -409,7 +409,7 @@ def _resolved(
         if condition.kind.wraps:
             boundary[name[0]] = condition.kind.value
         else:
-            boundary[name] = condition.table
+            boundary[name] = condition.table if condition.kind.has_data else condition.kind.value
     box = {"lower": list(lattice.lower), "upper": list(lattice.upper), "shape": list(lattice.shape)}
     tables |= {
         "title": title,

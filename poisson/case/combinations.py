@@ -6,11 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from poisson.backends.registry import AUTO
+from poisson.mesh.boundary import FACE_NAMES, Kind
 from poisson.mesh.grid import AXES
 from poisson.problem.problem import CONSTANT_A, MEANS, Problem, number
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, clash
 from poisson.solvers.settings import RunSettings, SolverSettings
+
+OPEN = "a face is open"
+CONSTANT = f"a constant, because {OPEN}"
 
 
 def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -> Iterator[Clash]:
@@ -49,8 +53,30 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
             yield clash("stop", solver.stopping.stop, '"residual" with bodies')
         if problem.mean != MEANS[0] and number(problem.a) is not None:
             yield Clash(("equation", "mean"), problem.mean, CONSTANT_A)
+        if problem.open_faces:
+            yield from _open(solver, run, problem)
         if entry:
             yield from entry.refused(solver, problem)
+
+
+def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterator[Clash]:
+    """Settings and data that do not go with open faces."""
+    for name in ("a", "c"):
+        if number(getattr(problem, name)) is None:
+            yield Clash(("equation", name), f"{name}({', '.join(AXES[: problem.lattice.dimension])})", CONSTANT)
+    for face, given in zip(FACE_NAMES, problem.faces, strict=False):
+        if given.kind.takes_alpha:
+            yield Clash(("boundary", face), given.kind.value, f"another condition, because {OPEN}")
+    if problem.guess:
+        yield Clash(("run", "initial"), "an initial guess", f"nothing, because {OPEN}, and a guess would not be used")
+    if solver.stopping.stop == "discretisation":
+        yield clash("stop", solver.stopping.stop, f'"residual", because {OPEN}')
+    for axis, line in enumerate(problem.lattice.axes):
+        if line.tabulated and any(problem.open_faces[2 * axis : 2 * axis + 2]):
+            reason = f"equally spaced nodes along {AXES[axis]}, because {OPEN}"
+            yield Clash(("boundary", f"{AXES[axis]}_lower"), Kind.OPEN.value, reason)
+    if run.ranks not in (None, 1, (1,) * problem.lattice.dimension):
+        yield Clash(("run", "ranks"), run.ranks, f"1, because {OPEN}")
 
 
 def _blocks(blocks: tuple[int, ...], nodes: tuple[int, ...]) -> Iterator[Clash]:

@@ -101,7 +101,7 @@ Formula = Annotated[Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text
 UNIT = f'the name of a unit, such as "m", of at most {MAX_UNIT} printable characters'
 _FORMULA = "a finite number or an expression"
 _FACE = 'a finite number, an expression or a table such as { file = "g.npy" }'
-_CONDITION = f"{TABLES}, with finite numbers, expressions or files"
+_CONDITION = f'"open" or {TABLES}, with finite numbers, expressions or files'
 _CORNER = "1, 2 or 3 finite numbers, in the order x(, y(, z))"
 
 
@@ -274,11 +274,18 @@ else:
     )
 
 
+Condition = Annotated[
+    Annotated[FaceTable, Tag("<table>")] | Annotated[Literal["open"], Tag("<text>")],
+    Discriminator(lambda item: "<text>" if isinstance(item, str) else "<table>"),
+]
+Pair = Literal["periodic", "open"]
+
+
 def _pair(axis: str) -> Any:
     return Field(
         default=None,
-        title=f"makes both {axis} faces periodic",
-        description=f'"periodic"; for other conditions use {axis}_lower and {axis}_upper',
+        title=f"makes both {axis} faces periodic, or open",
+        description=f'"periodic" or "open"; for other conditions use {axis}_lower and {axis}_upper',
     )
 
 
@@ -291,20 +298,20 @@ def _face(axis: str) -> Any:
 
 
 class BoundaryTable(Table):
-    all: FaceTable | None = Field(
+    all: Condition | None = Field(
         default=None,
         title="the condition on every face without its own condition",
         description=f'{_CONDITION}; periodic axes have x = "periodic"',
     )
-    x: Literal["periodic"] | None = _pair("x")
-    y: Literal["periodic"] | None = _pair("y")
-    z: Literal["periodic"] | None = _pair("z")
-    x_lower: FaceTable | None = _face("x")
-    x_upper: FaceTable | None = _face("x")
-    y_lower: FaceTable | None = _face("y")
-    y_upper: FaceTable | None = _face("y")
-    z_lower: FaceTable | None = _face("z")
-    z_upper: FaceTable | None = _face("z")
+    x: Pair | None = _pair("x")
+    y: Pair | None = _pair("y")
+    z: Pair | None = _pair("z")
+    x_lower: Condition | None = _face("x")
+    x_upper: Condition | None = _face("x")
+    y_lower: Condition | None = _face("y")
+    y_upper: Condition | None = _face("y")
+    z_lower: Condition | None = _face("z")
+    z_upper: Condition | None = _face("z")
 
 
 class InsideTable(Table):

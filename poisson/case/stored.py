@@ -47,6 +47,8 @@ def text_of(problem: Problem) -> str:
     for name, face in zip(FACE_NAMES, problem.faces, strict=False):
         if face.kind.wraps:
             boundary[name[0]] = face.kind.value
+        elif not face.kind.has_data:
+            boundary[name] = face.kind.value
         else:
             given = {face.kind.value: face.value} | ({} if face.alpha is None else {"alpha": face.alpha})
             boundary[name] = {key: _written(f"{name}.{key}", data) for key, data in given.items()}

@@ -218,7 +218,7 @@ class Discretisation:
         return self.largest(largest)[0] == 0.0
 
     def source(self, xp: ModuleType, start: int, stop: int) -> Any:
-        """The source with its face terms, zero at fixed nodes, in U/L².
+        """The source with its face terms, zero at fixed nodes, in U/L²; on open faces f by the part of a cell inside.
 
         `xp`: numpy or cupy: where to evaluate. `start`, `stop`: the range of the first array axis. Returns: float64
         array of the slab's shape. Raises `CaseError` if a value is not finite; the line names the key and the place.
@@ -242,7 +242,7 @@ class Discretisation:
         least, largest = math.inf, -math.inf
         with self.agreed():
             for block in self._blocks():
-                for face, _ in sampling.faces(self.problem.lattice, Rule.FIXED, block):
+                for face, _ in sampling.held_faces(self.problem, block):
                     values = sampling.face_value(self.problem, xp, face, block)
                     least, largest = min(least, float(values.min())), max(largest, float(values.max()))
         if surface := self.surface:
@@ -348,7 +348,9 @@ class Discretisation:
         if surface := self.surface:
             surface.source.add(xp, values, block)
             surface.held.write(xp, values, block, 0.0)
-        for _, where in sampling.faces(self.problem.lattice, Rule.FIXED, block):
+        for _, where in sampling.open_faces(self.problem, block):
+            values[where] *= 0.5  # of the cell around the node half is in the box
+        for _, where in sampling.held_faces(self.problem, block):
             values[where] = 0.0
         return values
 
@@ -367,7 +369,7 @@ class Discretisation:
     def _with_boundary(self, values: Any, xp: ModuleType, block: Block) -> Any:
         if surface := self.surface:
             surface.held.write(xp, values, block)
-        for face, where in reversed(list(sampling.faces(self.problem.lattice, Rule.FIXED, block))):
+        for face, where in reversed(list(sampling.held_faces(self.problem, block))):
             values[where] = sampling.face_value(self.problem, xp, face, block)
         return values
 

@@ -28,7 +28,7 @@ class FaceTerms:
     def __init__(self, problem: Problem) -> None:
         shape = problem.lattice.of_arrays.array_shape
         block = tuple((0, count) for count in shape)
-        fixed = list(sampling.faces(problem.lattice, Rule.FIXED, block))
+        fixed = list(sampling.held_faces(problem, block))
         # The face that stands first has the nodes that it shares: it comes last.
         self._fixed: Terms = [
             (where, _on(shape, where, sampling.face_value(problem, np, face, block))) for face, where in fixed[::-1]

@@ -17,7 +17,7 @@ class Rule(IntEnum):
     """How a stencil finds the neighbour that lies across a face. The values are part of the kernels' interface."""
 
     FIXED = 0
-    """The node on the face is not updated, so it needs no neighbour (Dirichlet)."""
+    """The node on the face is not updated, so it needs no neighbour (Dirichlet, and open)."""
     MIRROR = 1
     """The neighbour is the first inner node (Neumann and Robin; the data are in the source and in c)."""
     WRAP = 2
@@ -45,6 +45,7 @@ class Kind(Enum):
     NEUMANN = "neumann"
     ROBIN = "robin"
     PERIODIC = "periodic"
+    OPEN = "open"
 
     @property
     def rule(self) -> Rule:
@@ -53,12 +54,17 @@ class Kind(Enum):
 
     @property
     def wraps(self) -> bool:
-        """Whether the face belongs to a pair that needs no data."""
+        """Whether the face belongs to a pair, each of which goes on in the other."""
         return self.rule is Rule.WRAP
 
     @property
+    def has_data(self) -> bool:
+        """Whether data are given with it."""
+        return bool(self.meaning)
+
+    @property
     def fixes(self) -> bool:
-        """Whether its data are values of u, and not flows."""
+        """Whether u is fixed at the nodes on it: by its data, or on an open face by the field of the charges inside."""
         return self.rule is Rule.FIXED
 
     @property
@@ -84,9 +90,10 @@ _TRAITS = {
         Rule.MIRROR, "a du/dn + alpha u = g", "the value that equation.exact and alpha give", alpha=True
     ),
     Kind.PERIODIC: _Traits(Rule.WRAP),
+    Kind.OPEN: _Traits(Rule.FIXED),
 }
 
-CONDITIONS = tuple(kind for kind in Kind if not kind.wraps)
+CONDITIONS = tuple(kind for kind in Kind if kind.has_data)
 """The kinds that have data, and so a table of their own for each face."""
 
 

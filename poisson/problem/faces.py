@@ -26,8 +26,8 @@ class Face:
     """The condition on one face.
 
     `kind`: ``u = g`` (Dirichlet, g in U), ``a ∂u/∂n = g`` with the outward normal (Neumann, g in U/L), ``a ∂u/∂n + αu =
-    g`` (Robin, g in U/L) or periodic. `value`: g on the face; needed unless the face is periodic. `alpha`: α ≥ 0 in 1/L
-    on the face; needed on a Robin face, and only there.
+    g`` (Robin, g in U/L), periodic, or open, with nothing beyond it. `value`: g on the face; needed unless the face is
+    periodic or open. `alpha`: α ≥ 0 in 1/L on the face; needed on a Robin face, and only there.
     """
 
     kind: Kind
@@ -35,8 +35,8 @@ class Face:
     alpha: FaceData | None = None
 
     def __post_init__(self) -> None:
-        if (self.value is None) != (self.kind.wraps):
-            raise ValueError("a face needs a value, unless it is periodic; then it has none")
+        if (self.value is None) == self.kind.has_data:
+            raise ValueError("a face needs a value, unless it is periodic or open; then it has none")
         if (self.alpha is not None) != self.kind.takes_alpha:
             raise ValueError("a Robin face needs alpha, and no other has one")
 

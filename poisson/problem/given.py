@@ -106,9 +106,9 @@ class Boundary(TypedDict, total=False):
     """The faces of a box by name, both faces of a periodic axis, or all others."""
 
     all: Condition
-    x: Literal["periodic"]
-    y: Literal["periodic"]
-    z: Literal["periodic"]
+    x: Literal["periodic", "open"]
+    y: Literal["periodic", "open"]
+    z: Literal["periodic", "open"]
     x_lower: Condition
     x_upper: Condition
     y_lower: Condition

@@ -350,6 +350,18 @@ class Problem:
         return number(self.a) is None or number(self.c) is None or absorbs or bool(self.bodies)
 
     @cached_property
+    def open_faces(self) -> tuple[bool, ...]:
+        """Whether each face is open, in the order of `boundary.FACE_NAMES`; nothing where none is.
+
+        Examples
+        --------
+        >>> poisson.Problem.on_box((33, 17), boundary={"x": "periodic", "all": "open"}).open_faces
+        (False, False, True, True)
+        """
+        found = tuple(face.kind is Kind.OPEN for face in self.faces)
+        return found if any(found) else ()
+
+    @cached_property
     def guess(self) -> bool:
         """Whether there is an initial guess other than zero.
 

@@ -96,6 +96,16 @@ def faces(lattice: Lattice, rule: Rule, block: Block) -> Iterator[tuple[int, Ind
         yield face, tuple(where)
 
 
+def held_faces(problem: Problem, block: Block) -> Iterator[tuple[int, Index]]:
+    """The faces on which data fix u, as `faces` gives them."""
+    return (each for each in faces(problem.lattice, Rule.FIXED, block) if problem.faces[each[0]].kind.has_data)
+
+
+def open_faces(problem: Problem, block: Block) -> Iterator[tuple[int, Index]]:
+    """The open faces, as `faces` gives them."""
+    return (each for each in faces(problem.lattice, Rule.FIXED, block) if not problem.faces[each[0]].kind.has_data)
+
+
 def face_value(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     """The boundary data on the part of a face that lies in a block, in a shape that broadcasts to it.
 

@@ -28,7 +28,9 @@ from poisson.words import article
 if TYPE_CHECKING:
     from poisson.problem.bodies import Body
 
-PERIODIC, ALPHA = Kind.PERIODIC.value, "alpha"
+PERIODIC, OPEN, ALPHA = Kind.PERIODIC.value, Kind.OPEN.value, "alpha"
+PAIRS = f'"{PERIODIC}" or "{OPEN}"'
+"""The words for both faces of an axis."""
 KINDS = {kind.value: kind for kind in CONDITIONS}
 NO_FACE_LEFT = "nothing, because every face has its own condition"
 
@@ -130,6 +132,8 @@ class Reader:
             axis = name[0]
             self.mistakes.wrong(path, given, f'a condition; for both {axis} faces at once {axis} = "periodic"')
             return None
+        if is_text(given, OPEN):
+            return Condition(path, Kind.OPEN, {}, None, None, "")
         table = given if isinstance(given, Mapping) else {Kind.DIRICHLET.value: given}
         kinds = [KINDS.get(key) for key in table if key != ALPHA]
         kind = kinds[0] if len(kinds) == 1 else None
@@ -155,12 +159,12 @@ class Reader:
             self.mistakes.wrong(path, tables["all"], NO_FACE_LEFT + self.mistakes.replacing(path, None))
         for name in names:
             axis, path = name[0], ("boundary", name)
-            wraps = axis in tables or (wraps_all and name not in tables)
-            condition = self.condition(name, None if wraps else tables.get(name)) or general
-            if wraps and name in tables:
-                self.mistakes.wrong(path, tables[name], f'nothing, because {axis} = "periodic" sets both faces')
-            elif wraps:
-                found[name] = Condition(path, Kind.PERIODIC, {}, None, None, "")
+            pair = tables.get(axis, PERIODIC if wraps_all and name not in tables else None)
+            condition = self.condition(name, tables.get(name) if pair is None else None) or general
+            if pair is not None and name in tables:
+                self.mistakes.wrong(path, tables[name], f'nothing, because {axis} = "{pair}" sets both faces')
+            elif pair is not None:
+                found[name] = Condition(path, Kind(pair), {}, None, None, "")
             elif condition:
                 found[name] = condition
             elif self.dimension and not any(self.mistakes.touch(("boundary", key)) for key in (axis, "all")):
@@ -232,8 +236,8 @@ def conditions_of(boundary: Any, dimension: int) -> dict[str, Condition]:
             near = difflib.get_close_matches(str(name), known, n=1)
             mistakes.unknown(("boundary", name), known, near[0] if near else None)
     for axis in axes:
-        if axis in tables and not is_text(tables[axis], PERIODIC):
-            mistakes.wrong(("boundary", axis), tables[axis], '"periodic"')
+        if axis in tables and not (is_text(tables[axis], PERIODIC) or is_text(tables[axis], OPEN)):
+            mistakes.wrong(("boundary", axis), tables[axis], PAIRS)
     mistakes.refuse()
     found = Reader(mistakes, dimension).conditions(tables)
     for axis, pair in zip(axes, zip(names[::2], names[1::2], strict=True), strict=True):

@@ -49,7 +49,7 @@ class Loader:
         setup = self._setup
         backend = setup.backend
         masked = setup.operator.fixed > 0
-        given = None if masked else self.in_place(discretisation)
+        given = None if masked or discretisation.problem.open_faces else self.in_place(discretisation)
         if setup.operator.singular and not masked:
             sums = self._sums(given, discretisation)
             discretisation = discretisation.balanced(backend.array_module, sums)
@@ -89,7 +89,7 @@ class Loader:
 
     def start(self, discretisation: Discretisation) -> Array | None:
         """A new array with the boundary values and zeros, for several sources; None where faces add to the sources."""
-        if not self._whole or (faces := self._terms(discretisation)).adds:
+        if not self._whole or discretisation.problem.open_faces or (faces := self._terms(discretisation)).adds:
             return None
         backend, shape = self._setup.backend, self._setup.operator.array_shape
         start = backend.empty(shape)

@@ -18,6 +18,7 @@ from poisson.backends.registry import AUTO
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.samples import Samples
 from poisson.mesh.differences import Differences
+from poisson.problem import sampling
 from poisson.problem.problem import Problem
 from poisson.run.backend import falling_back, local_backend
 from poisson.run.memory import require_memory
@@ -68,6 +69,8 @@ def set_up_on(local: Backend, request: Request) -> Setup:
             room(settings, precision, varies=False)  # the coefficients are there already
     local_counting, ledger = counted(local) if request.count else (local, None)
     counting = ranks.over(local_counting) if request.count else backend
+    if problem.open_faces:
+        settings = registry.method_of(settings).resuming(settings)  # there will be an initial guess
     stand_in = counting.bind(operations.operator) if request.count else operations
     inner = None
     if precision == "mixed":
@@ -92,6 +95,12 @@ def set_up_on(local: Backend, request: Request) -> Setup:
     setup.make_ready()
     setup.take_boundary(discretisation)
     setup.method = setup.with_others(method)
+    if problem.open_faces:
+        from poisson.solvers.open_space import OpenSpace
+
+        block = tuple((0, count) for count in discretisation.array_shape)
+        where = [place for _, place in sampling.open_faces(problem, block)]
+        setup.method = OpenSpace(stand_in, setup.method, problem.open_faces, where)
     return setup
 
 

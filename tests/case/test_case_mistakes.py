@@ -205,14 +205,14 @@ WRONG: list[tuple[str, str | None, str]] = [
         "boundary.y",
         '"Periodic"',
         (
-            'boundary.y: "Periodic"; allowed: "periodic"; for other conditions use y_lower and y_upper; '
+            'boundary.y: "Periodic"; allowed: "periodic" or "open"; for other conditions use y_lower and y_upper; '
             "did you mean 'periodic'?"
         ),
     ),
     (
         "boundary.y",
         "{ dirichlet = 0.0 }",
-        'boundary.y: { dirichlet = 0.0 }; allowed: "periodic"; for other conditions use y_lower and y_upper',
+        'boundary.y: { dirichlet = 0.0 }; allowed: "periodic" or "open"; for other conditions use y_lower and y_upper',
     ),
     ("boundary.z", '"periodic"', f"boundary.z: unknown key; allowed: {FACE_KEYS}"),
     ("boundary.z_lower", "{ dirichlet = 0 }", f"boundary.z_lower: unknown key; allowed: {FACE_KEYS}"),

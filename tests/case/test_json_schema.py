@@ -87,7 +87,7 @@ def test_every_key_has_a_meaning_what_is_allowed_and_its_default() -> None:
         ("boundary.x_lower", {"dirichlet": 1, "neumann": 1}),
         ("boundary.x_lower", {"neumann": 1, "alpha": 1}),
         ("boundary.x_lower", {"robin": 1}),
-        ("boundary.z", "open"),
+        ("boundary.z", "opened"),
         ("solver.method", "multigird"),
         ("solver.rtol", "small"),
         ("run.threads", -1),

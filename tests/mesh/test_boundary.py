@@ -17,16 +17,17 @@ KINDS = {
     "neumann": (Rule.MIRROR, False),
     "robin": (Rule.MIRROR, True),
     "periodic": (Rule.WRAP, False),
+    "open": (Rule.FIXED, False),
 }
 """For each word its rule, and whether alpha stands beside it."""
 
 
 def test_what_each_kind_is() -> None:
     assert {kind.value: (kind.rule, kind.takes_alpha) for kind in Kind} == KINDS
-    assert [kind.value for kind in CONDITIONS] == [word for word, (rule, _) in KINDS.items() if rule is not Rule.WRAP]
+    assert [kind.value for kind in CONDITIONS] == [word for word in KINDS if word not in ("periodic", "open")]
     for kind in Kind:
         assert (kind.fixes, kind.wraps) == (kind.rule is Rule.FIXED, kind.rule is Rule.WRAP)
-        assert bool(kind.exact) == (kind in CONDITIONS)
+        assert bool(kind.exact) == (kind in CONDITIONS) == kind.has_data
 
 
 def test_what_a_face_may_hold_is_said_in_words() -> None:

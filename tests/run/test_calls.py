@@ -245,7 +245,7 @@ def test_kinds_of_faces_stay() -> None:
     solver = Solver(Problem.on_box((9, 9), boundary={"x": "periodic", "all": {"neumann": 0.0}}, c=1.0), backend="numpy")
     for boundary, line in {
         "boundary.y_lower: dirichlet; allowed: neumann, because the kind of a face cannot change": 1.0,
-        'boundary.x: "neumann"; allowed: "periodic"': {"x": "neumann"},
+        'boundary.x: "neumann"; allowed: "periodic" or "open"': {"x": "neumann"},
         "boundary.q: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper": {"q": 0.0},
         "boundary.y_upper.neumann: a set; allowed: a number, an expression, a function of x(, y, z) or an array": {
             "y_upper": {"neumann": {0.0}}

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""The convolution where faces are open, against the operator on a larger grid, and the lattice Green's function.
+
+Covers poisson.discrete.green.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import fft, sparse
+from scipy.sparse import linalg
+
+from poisson import backends
+from poisson.discrete.green import OpenLine, heat_kernels, spectrum
+from poisson.discrete.inverse import OpenInverse
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
+
+F, M, W, O = Rule.FIXED, Rule.MIRROR, Rule.WRAP, None
+ENDS = [(O, O), (F, O), (O, F), (M, O), (O, M), (F, F), (M, F), (F, M), (M, M), (W, W)]
+"""What may stand at the ends of an axis; nothing where it is open."""
+
+BEYOND = 12
+"""Nodes beyond an open face of a grid on which a field has decayed: to 1e-15 and less with these c and h."""
+
+
+def _table(*lines: OpenLine | NDArray[np.float64], c: float = 0.0) -> NDArray[np.float64]:
+    """The Green's function at the distances from 0 on."""
+    found = spectrum(lines, c)
+    for place, line in enumerate(lines):
+        if isinstance(line, OpenLine):
+            found = np.asarray(fft.idct(found, type=1, axis=place))
+    return found
+
+
+def _matrix(nodes: int, spacing: float, ends: tuple[Any, Any]) -> NDArray[np.float64]:
+    """−δ²/h² along an axis; rows of fixed nodes are never used."""
+    found = 2.0 * np.eye(nodes) - np.eye(nodes, k=1) - np.eye(nodes, k=-1)
+    if ends[0] is W:
+        found[0, -1] = found[-1, 0] = -1.0
+    if ends[0] is M:
+        found[0, 1] = -2.0
+    if ends[1] is M:
+        found[-1, -2] = -2.0
+    return found / spacing**2
+
+
+def _on_a_larger_grid(
+    ends: Any, spacing: Any, a: float, c: float, f: NDArray[np.float64], u: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The solution with so many nodes more beyond each open face."""
+    own, big, fixed = [], sparse.csr_array([[c]]), np.zeros((1,), dtype=bool)
+    for nodes, h, pair in zip(f.shape[::-1], spacing, ends, strict=True):
+        more = [BEYOND if end is O else 0 for end in pair]
+        total = nodes + sum(more)
+        own.append(slice(more[0], more[0] + nodes))
+        here = np.zeros(total, dtype=bool)
+        here[[0, -1]] = [end is F for end in pair]
+        line = sparse.csr_array(a * _matrix(total, h, pair))
+        big = sparse.kron(sparse.eye_array(total), big) + sparse.kron(line, sparse.eye_array(big.shape[0]))
+        fixed = (here[:, np.newaxis] | fixed).ravel()
+    shape = tuple(n + sum(BEYOND for end in pair if end is O) for n, pair in zip(f.shape[::-1], ends, strict=True))[::-1]
+    source, found = np.zeros(shape), np.zeros(shape)
+    source[tuple(own[::-1])] = f
+    found[tuple(own[::-1])] = u
+    found[~fixed.reshape(shape)] = 0.0
+    big, free = sparse.csr_array(big), ~fixed
+    right = source.ravel() - big @ found.ravel()
+    found.ravel()[free] = linalg.spsolve(sparse.csc_array(big[free][:, free]), right[free])
+    return found[tuple(own[::-1])]
+
+
+@pytest.mark.parametrize("name", ["numpy", "openmp"])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_it_is_the_solution_on_a_larger_grid(dimension: int, name: str) -> None:
+    """Every mix of ends in 2D, some in 3D, with charges on open faces and data on others."""
+    rng, spacing, a, c = np.random.default_rng(5), (1.0, 0.8, 1.25)[:dimension], 1.5, 40.0
+    mixes = list(itertools.product(ENDS, repeat=dimension))
+    if dimension == 3:
+        mixes = [((O, O), (M, O), (W, W)), ((O, F), (O, O), (O, O)), ((F, M), (O, O), (M, F))]
+    for number, ends in enumerate(mixes):
+        faces = [end for pair in ends for end in pair]
+        if O not in faces:
+            continue
+        dtype = np.float32 if number % 5 == 4 else np.float64
+        shape = (5, 4, 3)[-dimension:] if dimension == 3 else (6, 5)
+        rules = tuple(F if end is O else end for end in faces)
+        operator = Operator.uniform(shape[::-1], spacing, c, rules, a)
+        f, held, u = rng.standard_normal(shape), np.zeros(shape, dtype=bool), rng.standard_normal(shape)
+        for face, end in enumerate(faces):
+            if end is F:
+                np.moveaxis(held, dimension - 1 - face // 2, 0)[-(face % 2)] = True
+        f[held] = 0.0
+        expected = _on_a_larger_grid(ends, spacing, a, c, f, u)
+        backend = backends.create(name, dtype)
+        mine, source = backend.from_host(u), backend.from_host(f)
+        backend.bind(OpenInverse(operator, tuple(end is O for end in faces))).solve(source, mine)
+        atol = 1e-12 if dtype == np.float64 else 3e-6
+        np.testing.assert_allclose(backend.to_host(mine), expected, rtol=0, atol=atol, err_msg=str(ends))
+        assert (backend.to_host(mine)[held] == u.astype(dtype)[held]).all()
+        assert (backend.to_host(source) == f.astype(dtype)).all()
+
+
+def test_heat_kernels_are_scaled_bessel_functions() -> None:
+    from scipy.special import ive
+
+    z = np.exp(np.linspace(-20.0, 18.0, 60))
+    np.testing.assert_allclose(heat_kernels(40, z), ive(np.arange(41.0), z[:, np.newaxis]), rtol=0, atol=5e-16)
+
+
+def test_the_function_of_the_cubic_lattice() -> None:
+    """At 0 that of G. N. Watson (1939), by the Gamma functions of M. L. Glasser and I. J. Zucker (1977); far away the
+    expansion of P.-G. Martinsson and G. J. Rodin (2002)."""
+    from scipy.special import gamma
+
+    table = _table(*[OpenLine(30, 1.0, 1.0)] * 3)
+    watson = np.sqrt(6.0) / (192.0 * np.pi**3) * np.prod(gamma(np.array([1.0, 5.0, 7.0, 11.0]) / 24.0))
+    assert table[0, 0, 0] == pytest.approx(watson, rel=1e-14)
+    assert 6.0 * (table[0, 0, 0] - table[1, 0, 0]) == pytest.approx(1.0, rel=1e-14)
+    n, (x, y, z) = 26.0, np.array([24.0, 6.0, 8.0])
+    quartic = (x**4 + y**4 + z**4) / n**4
+    expansion = (1.0 + (5.0 * quartic - 3.0) / (8.0 * n**2)) / (4.0 * np.pi * n)
+    assert table[24, 6, 8] == pytest.approx(expansion, rel=2.0 / n**4)
+
+
+def test_the_function_of_the_square_lattice_tends_to_the_logarithm() -> None:
+    table = _table(*[OpenLine(40, 1.0, 1.0)] * 2)
+    assert table[0, 0] == pytest.approx((np.euler_gamma + 1.5 * np.log(2.0)) / (2.0 * np.pi), rel=1e-13)
+    assert table[0, 0] - table[1, 1] == pytest.approx(1.0 / np.pi, rel=1e-14)
+    assert table[32, 24] == pytest.approx(-np.log(40.0) / (2.0 * np.pi), abs=0.05 / 40.0**2)
+    # In other lengths it is the same function, whose logarithm is that of r in L.
+    other = _table(*[OpenLine(40, 3.0 / 0.01**2, 0.01)] * 2) * 3.0 / 0.01**2
+    np.testing.assert_allclose(other, table - np.log(0.01) / (2.0 * np.pi), rtol=0, atol=1e-12)
+
+
+def test_the_function_of_a_line() -> None:
+    table = _table(np.array([0.0, 0.3]), OpenLine(20, 4.0, 0.5))
+    n = np.arange(21.0)
+    np.testing.assert_allclose(table[0], -n / 8.0, rtol=0, atol=1e-14)
+    root = np.exp(-2.0 * np.arcsinh(np.sqrt(0.3 / 4.0) / 2.0))
+    np.testing.assert_allclose(table[1], root**n / (8.0 * (1.0 - root) + 0.3), rtol=1e-12)
