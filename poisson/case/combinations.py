@@ -64,6 +64,8 @@ def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterato
     for name in ("a", "c"):
         if number(getattr(problem, name)) is None:
             yield Clash(("equation", name), f"{name}({', '.join(AXES[: problem.lattice.dimension])})", CONSTANT)
+    if problem.bodies:
+        yield Clash(("body",), "bodies", f"none, because {OPEN}")
     for face, given in zip(FACE_NAMES, problem.faces, strict=False):
         if given.kind.takes_alpha:
             yield Clash(("boundary", face), given.kind.value, f"another condition, because {OPEN}")

@@ -23,7 +23,16 @@ from poisson.solvers.loops import LOOPS
 
 CASES = sorted((ROOT / "cases").glob("*.toml"))
 WITHOUT_EXACT = {
-    *("capacitor", "electrolyte", "grounded_box", "heated_plate", "free_charge", "pressure_projection", "source_from_file", "voxels")
+    *(
+        "capacitor",
+        "electrolyte",
+        "grounded_box",
+        "heated_plate",
+        "free_charge",
+        "pressure_projection",
+        "source_from_file",
+        "voxels",
+    )
 }
 
 

@@ -43,7 +43,7 @@ domain = { lower = [0, 0, 0], upper = [1, 1, 1], shape = [3, 4, 5] }
 boundary = { all = { dirichlet = "z" } }
 """
 
-CONDITION = f"{TABLES}, with finite numbers, expressions or files"
+CONDITION = f'"open" or {TABLES}, with finite numbers, expressions or files'
 EQUATION_KEYS = "f, a, c, mean, exact"
 FIELDS = 'a list with entries from "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"'
 NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The convolution where faces are open, against the operator on a larger grid, and the lattice Green's function.
 
-Covers poisson.discrete.green.
+Covers poisson.backends.open_space and poisson.discrete.green.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from poisson.discrete.inverse import OpenInverse
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
 
-F, M, W, O = Rule.FIXED, Rule.MIRROR, Rule.WRAP, None
-ENDS = [(O, O), (F, O), (O, F), (M, O), (O, M), (F, F), (M, F), (F, M), (M, M), (W, W)]
+F, M, W, N = Rule.FIXED, Rule.MIRROR, Rule.WRAP, None
+ENDS = [(N, N), (F, N), (N, F), (M, N), (N, M), (F, F), (M, F), (F, M), (M, M), (W, W)]
 """What may stand at the ends of an axis; nothing where it is open."""
 
 BEYOND = 12
@@ -56,7 +56,7 @@ def _on_a_larger_grid(
     """The solution with so many nodes more beyond each open face."""
     own, big, fixed = [], sparse.csr_array([[c]]), np.zeros((1,), dtype=bool)
     for nodes, h, pair in zip(f.shape[::-1], spacing, ends, strict=True):
-        more = [BEYOND if end is O else 0 for end in pair]
+        more = [BEYOND if end is N else 0 for end in pair]
         total = nodes + sum(more)
         own.append(slice(more[0], more[0] + nodes))
         here = np.zeros(total, dtype=bool)
@@ -64,7 +64,9 @@ def _on_a_larger_grid(
         line = sparse.csr_array(a * _matrix(total, h, pair))
         big = sparse.kron(sparse.eye_array(total), big) + sparse.kron(line, sparse.eye_array(big.shape[0]))
         fixed = (here[:, np.newaxis] | fixed).ravel()
-    shape = tuple(n + sum(BEYOND for end in pair if end is O) for n, pair in zip(f.shape[::-1], ends, strict=True))[::-1]
+    shape = tuple(n + sum(BEYOND for end in pair if end is N) for n, pair in zip(f.shape[::-1], ends, strict=True))[
+        ::-1
+    ]
     source, found = np.zeros(shape), np.zeros(shape)
     source[tuple(own[::-1])] = f
     found[tuple(own[::-1])] = u
@@ -82,14 +84,14 @@ def test_it_is_the_solution_on_a_larger_grid(dimension: int, name: str) -> None:
     rng, spacing, a, c = np.random.default_rng(5), (1.0, 0.8, 1.25)[:dimension], 1.5, 40.0
     mixes = list(itertools.product(ENDS, repeat=dimension))
     if dimension == 3:
-        mixes = [((O, O), (M, O), (W, W)), ((O, F), (O, O), (O, O)), ((F, M), (O, O), (M, F))]
+        mixes = [((N, N), (M, N), (W, W)), ((N, F), (N, N), (N, N)), ((F, M), (N, N), (M, F))]
     for number, ends in enumerate(mixes):
         faces = [end for pair in ends for end in pair]
-        if O not in faces:
+        if N not in faces:
             continue
         dtype = np.float32 if number % 5 == 4 else np.float64
         shape = (5, 4, 3)[-dimension:] if dimension == 3 else (6, 5)
-        rules = tuple(F if end is O else end for end in faces)
+        rules = tuple(F if end is N else end for end in faces)
         operator = Operator.uniform(shape[::-1], spacing, c, rules, a)
         f, held, u = rng.standard_normal(shape), np.zeros(shape, dtype=bool), rng.standard_normal(shape)
         for face, end in enumerate(faces):
@@ -99,7 +101,7 @@ def test_it_is_the_solution_on_a_larger_grid(dimension: int, name: str) -> None:
         expected = _on_a_larger_grid(ends, spacing, a, c, f, u)
         backend = backends.create(name, dtype)
         mine, source = backend.from_host(u), backend.from_host(f)
-        backend.bind(OpenInverse(operator, tuple(end is O for end in faces))).solve(source, mine)
+        backend.bind(OpenInverse(operator, tuple(end is N for end in faces))).solve(source, mine)
         atol = 1e-12 if dtype == np.float64 else 3e-6
         np.testing.assert_allclose(backend.to_host(mine), expected, rtol=0, atol=atol, err_msg=str(ends))
         assert (backend.to_host(mine)[held] == u.astype(dtype)[held]).all()

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Problems with open faces: every method, against larger boxes, and against potentials that are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poisson
+from poisson.case import from_mapping
+from poisson.errors import CaseError
+from poisson.solvers import registry
+
+WIDTH = 0.11
+
+
+def _charge(*at: float) -> Any:
+    """A Gaussian ball of charge 1 and the width `WIDTH`, in as many dimensions as the point has."""
+
+    def f(*x: Any) -> Any:
+        r2 = sum((x - at) ** 2 for x, at in zip(x, at, strict=True))
+        return np.exp(-r2 / (2.0 * WIDTH**2)) / (2.0 * np.pi * WIDTH**2) ** (len(at) / 2.0)
+
+    return f
+
+
+def _problem(nodes: int, **boundary: Any) -> poisson.Problem:
+    return poisson.Problem.on_box((nodes, nodes), f=_charge(0.45, 0.5), boundary={**boundary, "all": "open"})
+
+
+@pytest.mark.parametrize("method", registry.methods())
+def test_every_method_solves(method: Any) -> None:
+    """The convolution is the solution, and what each method has in the box is its residual."""
+    alone = poisson.solve(_problem(17), backend="numpy")
+    solution = poisson.solve(_problem(17), method, backend="numpy", rtol=1e-11)
+    assert solution.status is poisson.Status.CONVERGED
+    assert solution.iterations == (1 if method == "fft" else 0)
+    np.testing.assert_allclose(solution.u, alone.u, rtol=0, atol=1e-13)
+
+
+def test_a_larger_box_tends_to_it() -> None:
+    """By the inverse of its size, as the field of a charge in a grounded sphere differs from that in open space."""
+    n, h = 9, 1.0 / 8.0
+
+    def f(x: Any, y: Any, z: Any) -> Any:
+        return 1.0 * (abs(x - 0.5) < 0.2) * (abs(y - 0.5) < 0.2) * (abs(z - 0.375) < 0.2)
+
+    there = poisson.solve(poisson.Problem.on_box((n, n, n), f=f, boundary={"all": "open"}), backend="numpy").u
+    gaps = []
+    for more in (12, 24, 48):
+        ends = (-more * h,) * 3, (1.0 + more * h,) * 3
+        box = poisson.Problem.on_box((n + 2 * more,) * 3, f=f, lower=ends[0], upper=ends[1])
+        u = poisson.solve(box, "fft", backend="openmp", rtol=1e-12).u
+        gaps.append(there - u[(slice(more, more + n),) * 3])
+    # 1/R and 1/R³ are left of the box: Richardson's extrapolation removes the first.
+    lengths = [2 * more * h + 1.0 for more in (12, 24, 48)]
+    ratios = [gaps[k + 1].mean() * lengths[k + 1] / (gaps[k].mean() * lengths[k]) for k in (0, 1)]
+    assert ratios == pytest.approx([1.0, 1.0], abs=2e-3)
+    better = (lengths[2] * gaps[2] - lengths[1] * gaps[1]) / (lengths[2] - lengths[1])
+    assert abs(better).max() < 3e-4 * there.max()
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_the_field_of_a_gaussian_charge_is_of_second_order(dimension: int) -> None:
+    from scipy.special import erf, exp1
+
+    errors = []
+    for nodes in (16, 32, 64) if dimension == 2 else (16, 32):
+        at = (0.45, 0.5, 0.55)[:dimension]
+        problem = poisson.Problem.on_box((nodes + 1,) * dimension, f=_charge(*at), boundary={"all": "open"})
+        # A ball that ends before the box does, by 2e-5 of its height: a quarter of that of the coarsest error.
+        solution = poisson.solve(problem, backend="openmp")
+        assert solution.status is poisson.Status.CONVERGED
+        grid = problem.lattice
+        r = np.sqrt(sum((grid.along(k, grid.coordinates(k)) - x) ** 2 for k, x in enumerate(at)))
+        r = np.maximum(r, 1e-9)
+        if dimension == 3:
+            exact = erf(r / (np.sqrt(2.0) * WIDTH)) / (4.0 * np.pi * r)
+        else:
+            exact = -(np.log(r) + exp1(r * r / (2.0 * WIDTH**2)) / 2.0) / (2.0 * np.pi)
+        errors.append(abs(solution.u - exact).max() / abs(exact).max())
+    orders = np.log2(np.array(errors[:-1]) / np.array(errors[1:]))
+    assert orders == pytest.approx(np.full(len(orders), 2.0), abs=0.12)
+
+
+def test_charges_count_up_to_the_faces() -> None:
+    """A uniformly charged cube that fills the box: at its centre the integral of 1/4πr; of second order."""
+    exact = (3.0 * np.log((np.sqrt(3.0) + 1.0) / (np.sqrt(3.0) - 1.0)) - np.pi / 2.0) / (4.0 * np.pi)
+    errors = []
+    for nodes in (9, 17, 33):
+        problem = poisson.Problem.on_box((nodes,) * 3, f=1.0, boundary={"all": "open"})
+        solution = poisson.solve(problem, backend="openmp")
+        errors.append(solution.u[(nodes // 2,) * 3] - exact)
+        # As much leaves as there is.
+        assert sum(solution.face_flux(face) for face in ("x_lower", "x_upper")) == pytest.approx(1.0 / 3.0, rel=1e-9)
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.1)
+    assert np.log2(errors[1] / errors[2]) == pytest.approx(2.0, abs=0.1)
+
+
+def test_float32_and_several_sources() -> None:
+    problem = _problem(33, y="periodic")
+    solver = poisson.Solver(problem, backend="openmp", precision="float32", rtol=1e-4)
+    wide = poisson.Solver(problem, backend="numpy")
+    sources = np.random.default_rng(3).standard_normal((2, 33, 33))
+    for f, solution in zip(sources, solver.solve_many(sources), strict=True):
+        assert solution.u.dtype == np.float32
+        expected = wide.solve(f).u
+        np.testing.assert_allclose(solution.u, expected, rtol=0, atol=2e-6 * abs(expected).max())
+    # Other constants are set up again.
+    assert (wide.solve(c=3.0).u == poisson.solve(problem.having(c=3.0), backend="numpy").u).all()
+
+
+GOOD = {
+    "equation": {"f": 1.0},
+    "domain": {"lower": [0, 0], "upper": [1, 1], "shape": [5, 6]},
+    "boundary": {"x": "open", "y_lower": "open", "y_upper": {"neumann": 1.0}},
+}
+
+
+def test_what_does_not_go_with_open_faces() -> None:
+    problem = from_mapping(GOOD, name="good", folder=Path()).problem
+    assert problem.open_faces == (True, True, True, False)
+    assert problem == poisson.Problem.on_box(
+        (5, 6), f=1.0, boundary={"x": "open", "y_lower": "open", "y_upper": {"neumann": 1.0}}, title="good"
+    )
+    refused = {
+        'equation.a: "a(x, y)"; allowed: a constant, because a face is open': {"a": "1 + x"},
+        'equation.c: "c(x, y)"; allowed: a constant, because a face is open': {"c": "x"},
+        'run.initial: "an initial guess"; allowed: nothing, because a face is open, and a guess would not be used': {
+            "initial": "x"
+        },
+    }
+    for line, given in refused.items():
+        with pytest.raises(CaseError) as caught:
+            poisson.Solver(problem.having(**given))  # type: ignore[arg-type]
+        assert caught.value.mistakes == (line,)
