@@ -65,7 +65,8 @@ def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterato
         if number(getattr(problem, name)) is None:
             yield Clash(("equation", name), f"{name}({', '.join(AXES[: problem.lattice.dimension])})", CONSTANT)
     if problem.bodies:
-        yield Clash(("body",), "bodies", f"none, because {OPEN}")
+        face = FACE_NAMES[problem.open_faces.index(True)]
+        yield Clash(("boundary", face), Kind.OPEN.value, "another condition, because there are bodies")
     for face, given in zip(FACE_NAMES, problem.faces, strict=False):
         if given.kind.takes_alpha:
             yield Clash(("boundary", face), given.kind.value, f"another condition, because {OPEN}")
