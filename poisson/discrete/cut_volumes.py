@@ -2,16 +2,16 @@
 """Control volumes that the surface of a body cuts: how much of each, and of each of its faces, is open.
 
 A level set, positive outside of the body, is known at the corners of the control volumes. In the simplices between
-corners it is linear, and lengths, areas and volumes of what is open there are exact; a square or a cube is divided along
-each of its diagonals, and the mean of all divisions taken, so that mirror images have mirrored numbers. The surface in a
-control volume is what closes its open faces (Gauss's theorem), to rounding.
+corners it is linear, and lengths, areas and volumes of what is open there are exact; a square or a cube is divided
+along each of its diagonals, and the mean of all divisions taken, so that mirror images have mirrored numbers. The
+surface in a control volume is what closes its open faces (Gauss's theorem), to rounding.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,68 +76,61 @@ class CutVolumes:
         return np.take(self.faces[face // 2], -(face % 2), axis=lattice.array_axis(face // 2))
 
 
-def cut_volumes(lattice: Lattice, level: Callable[..., Values]) -> CutVolumes:
-    """What the set where a function is positive leaves open on a whole lattice.
+def cut_volumes(lattice: Lattice, level: Values, closed: NDArray[np.bool_] | None = None) -> CutVolumes:
+    """What the set where a level is positive leaves open on a whole lattice.
 
-    `level`: of x(, y, z) in shapes that broadcast against each other; its values broadcast, too.
+    `level`: at the `corners`, in the order of an array, with one entry more than nodes along each axis; the first
+    and the last are alike where it wraps. `closed`: nodes
+    whose whole volume is closed beside.
     """
     lines = [corners(axis) for axis in lattice.axes]
     dimension = lattice.dimension
-    places = [lattice.along(axis, line) for axis, line in enumerate(lines)]
-    shape = tuple(line.size for line in reversed(lines))
-    values = np.array(np.broadcast_to(level(*places), shape), dtype=np.float64)
-    for axis, line in enumerate(lattice.axes):
-        if line.wraps:
-            along = np.moveaxis(values, lattice.array_axis(axis), 0)
-            along[0] = along[-1]
     spans = range(dimension)
-    volumes, cut, beside = _open(values, spans)
+    volumes, cut, beside = _open(level, spans)
     keeps = volumes >= LEAST
-    faces = []
-    for axis in spans:
+    if closed is not None:
+        keeps &= ~closed
+    inside = keeps[cut]
+    cut, beside = tuple(index[inside] for index in cut), beside[inside]
+    surface, centres = np.empty((inside.sum(), dimension)), np.empty((inside.sum(), dimension))
+    middles, faces = _middles(beside), []
+    for axis, line in enumerate(lines):
         place = lattice.array_axis(axis)
-        part = np.moveaxis(_open(values, [span for span in spans if span != place])[0], place, 0)
-        kept = np.moveaxis(keeps, place, 0)
+        face = _open(level, [span for span in spans if span != place])[0]
+        upper = tuple(index + (span == place) for span, index in enumerate(cut))
+        others = [each for each in spans if each != axis]
+        area = math.prod(np.diff(lines[each])[cut[lattice.array_axis(each)]] for each in others)
+        surface[:, axis] = (face[cut] - face[upper]) * area
+        at = cut[place]
+        centres[:, axis] = line[at] + middles[:, place] * (line[at + 1] - line[at])
+        part, kept = np.moveaxis(face, place, 0), np.moveaxis(keeps, place, 0)
         part[1:] *= kept
         part[:-1] *= kept
         if lattice.axes[axis].wraps:
             part[0] = part[-1] = np.minimum(part[0], part[-1])
-        faces.append(np.moveaxis(part, 0, place))
-    inside = keeps[cut]
-    cut, beside = tuple(index[inside] for index in cut), beside[inside]
-    surface, centres = np.empty((inside.sum(), dimension)), np.empty((inside.sum(), dimension))
-    middles = _middles(beside)
-    for axis, line in enumerate(lines):
-        place = lattice.array_axis(axis)
-        upper = tuple(index + (span == place) for span, index in enumerate(cut))
-        others = [each for each in spans if each != axis]
-        area = math.prod(np.diff(lines[each])[cut[lattice.array_axis(each)]] for each in others)
-        surface[:, axis] = (faces[axis][cut] - faces[axis][upper]) * area
-        at = cut[place]
-        centres[:, axis] = line[at] + middles[:, place] * (line[at + 1] - line[at])
+        faces.append(face)
     found = np.where(keeps, volumes, 0.0)
     used = (surface != 0.0).any(axis=1)
     return CutVolumes(found, tuple(faces), tuple(index[used] for index in cut), surface[used], centres[used])
 
 
-def _open(values: Values, spans: Sequence[int]) -> tuple[Values, tuple[NDArray[np.int64], ...], Values]:
+def _open(level: Values, spans: Sequence[int]) -> tuple[Values, tuple[NDArray[np.int64], ...], Values]:
     """The part that is open of the cells between the entries along some axes of an array.
 
     Returns: `part`. `cut`: the index of the cells of which a part is open and another is not. `beside`: the values at
     their corners, shape ``(cuts, 2**axes)``; the first axis is that of the highest bit.
     """
-    bits = [1 << (len(spans) - 1 - number) for number in range(len(spans))]
-    at_corners = []
-    for corner in range(1 << len(spans)):
-        index: list[slice] = [slice(None)] * values.ndim
-        for span, bit in zip(spans, bits, strict=True):
-            index[span] = slice(1, None) if corner & bit else slice(None, -1)
-        at_corners.append(values[tuple(index)])
-    opened = [array > 0.0 for array in at_corners]
-    every, some = np.logical_and.reduce(opened), np.logical_or.reduce(opened)
-    cut = np.nonzero(some & ~every)
+    every = some = level > 0.0
+    for span in spans:
+        low, high = (
+            tuple(slice(up, up - 1 or None) if axis == span else slice(None) for axis in range(level.ndim))
+            for up in (0, 1)
+        )
+        every, some = every[low] & every[high], some[low] | some[high]
+    cut = np.nonzero(some ^ every)
     part = every.astype(np.float64)
-    beside = np.stack([array[cut] for array in at_corners], axis=-1)
+    steps = itertools.product(*((0, 1) if axis in spans else (0,) for axis in range(level.ndim)))
+    beside = np.stack([level[tuple(map(np.add, cut, step))] for step in steps], axis=-1)
     part[cut] = _of_cube(beside)
     return part, cut, beside
 

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""Bodies with a flow through their surfaces, Neumann and Robin ones, as coefficients of the discrete operator.
+
+Each node balances what is open of its control volume (J. W. Purvis and J. E. Burkhalter, AIAA J. 17, 1979; Y. T. Ng,
+C. Min and F. Gibou, J. Comput. Phys. 228, 2009). With the open parts s of the faces that links go through and v of the
+volume V itself, and the area S of the surface in it,
+
+    Σ s a (u_i − u_j) / (h h) + (v c + S α' / V) u_i = v f + S g' / V,
+
+which is symmetric in the inner product of the whole volumes V: links, c and f, and a mask of the closed volumes. A node
+that lies in the body while a part of its volume is open keeps its equation, whose u goes on beyond the surface.
+
+At a Robin surface, a ∂u/∂n + αu = g, u differs from that at the node by what a ∂u/∂n makes of the distance d between
+them, which is negative where the node is in the body: α' = α / (1 + α d / a) and g' = g / (1 + α d / a) (D. Bochkov and
+F. Gibou, J. Comput. Phys. 376, 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.discrete.cut_volumes import CutVolumes, corners, cut_volumes
+from poisson.errors import CaseError
+from poisson.problem.bodies import NEUMANN, ROBIN, Body
+from poisson.problem.expressions import Expression
+from poisson.problem.sampling import NOT_NEGATIVE, evaluated, require_values
+from poisson.problem.surfaces import Level
+
+if TYPE_CHECKING:
+    from poisson.mesh.lattice import Lattice
+
+Values = NDArray[np.float64]
+
+KINDS = (NEUMANN, ROBIN)
+
+PASSED = 0.5
+"""The least 1 + α d / a: at nodes in a body so far behind the surface of one that absorbs so much, u at the surface
+cannot be told from that at the node."""
+
+
+@dataclass(frozen=True)
+class Obstacles:
+    """What bodies with a flow through their surfaces leave open of a whole lattice, and the flow.
+
+    `open`: of the volumes, their faces and the surface. `body`: the number of the body that each piece of the surface
+    belongs to, from 1 among all bodies of the problem. `g`, `alpha`: g' and α' there, times the area.
+    """
+
+    lattice: Lattice
+    open: CutVolumes
+    body: NDArray[np.int64]
+    g: Values
+    alpha: Values
+
+    def source(self) -> Values:
+        """What the surfaces add to the source at the nodes, in U/L²."""
+        return self._on_nodes(self.g)
+
+    def reaction(self) -> Values:
+        """What the surfaces add to c at the nodes, in 1/L²."""
+        return self._on_nodes(self.alpha)
+
+    def flow(self, number: int, u: NDArray[Any]) -> float:
+        """∫ −a ∂u/∂n over the surface of a body, with the normal into it, in U·L^(d−2), as the equations balance it."""
+        own = self.body == number
+        at = tuple(index[own] for index in self.open.cut)
+        return float((self.alpha[own] * u[at] - self.g[own]).sum())
+
+    def _on_nodes(self, values: Values) -> Values:
+        found = np.zeros(self.lattice.array_shape)
+        lengths = [axis.lengths for axis in reversed(self.lattice.axes)]
+        volumes = np.prod([along[index] for along, index in zip(lengths, self.open.cut, strict=True)], axis=0)
+        found[self.open.cut] = values / volumes
+        return found
+
+
+def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: float | Values) -> Obstacles | None:
+    """The Neumann and Robin bodies among all bodies of a problem; None without any.
+
+    `a`: the coefficient, a number or its values at the nodes. Raises `CaseError` if a level or data at a surface are
+    not finite, or α is negative; the line names the body and the place.
+    """
+    numbers = [number for number, body in enumerate(bodies, start=1) if body.kind in KINDS]
+    if not numbers:
+        return None
+    least = np.full(tuple(axis.nodes + 1 for axis in reversed(lattice.axes)), np.inf)
+    which = np.zeros(least.shape, dtype=np.int64)
+    closed = np.zeros(lattice.array_shape, dtype=bool)
+    for number in numbers:
+        level = Level(lattice, f"body.{number}.inside", bodies[number - 1].inside)
+        if level.inside.mask:
+            _require_insulator(number, bodies[number - 1])
+            assert level.values is not None
+            closed |= level.values.reshape(closed.shape) <= 0.0
+            continue
+        values, index = _at_corners(level)
+        nearer = values < least[index]
+        least[index][nearer], which[index][nearer] = values[nearer], number
+    found = cut_volumes(lattice, least, closed)
+    body = _nearest(least, which, found.cut)
+    points, areas = list(found.centres.T), found.areas
+    g, alpha = np.zeros(areas.size), np.zeros(areas.size)
+    for number in numbers:
+        own, given = body == number, bodies[number - 1]
+        for key, out in ((given.kind, g), ("alpha", alpha)):
+            data = getattr(given, key)
+            if data is not None:
+                out[own] = _at_surface(f"body.{number}.{key}", data, [place[own] for place in points])
+    nodes = [axis.coordinates[found.cut[lattice.array_axis(number)]] for number, axis in enumerate(lattice.axes)]
+    distance = sum((place - node) * along for place, node, along in zip(points, nodes, found.normals.T, strict=True))
+    here = a[found.cut] if isinstance(a, np.ndarray) else a
+    passed = areas / np.maximum(1.0 + alpha * distance / here, PASSED)
+    return Obstacles(lattice, found, body, g * passed, alpha * passed)
+
+
+def _require_insulator(number: int, body: Body) -> None:
+    """Refuse a flow through a surface that only a mask describes: its area is not known."""
+    g = body.value
+    if body.kind != NEUMANN or not (isinstance(g, Expression) and g.is_constant and g.value == 0.0):
+        raise CaseError([f"body.{number}.{body.kind}: a mask of nodes; allowed: neumann = 0, or a surface"])
+
+
+def _at_corners(level: Level) -> tuple[Values, tuple[slice, ...]]:
+    """The level of a body at the corners of the volumes that its surface may cut, and which these are.
+
+    That of an array is linear between the nodes.
+    """
+    lattice = level.lattice
+    if level.values is not None:
+        values = level.values.reshape(lattice.array_shape)
+        for axis, line in enumerate(lattice.axes):
+            along = np.moveaxis(values, lattice.array_axis(axis), 0)
+            at, period = line.coordinates, line.interval[1] - line.interval[0]
+            if line.wraps:
+                along = np.concatenate([along[-1:], along, along[:1]])
+                at = np.concatenate([at[-1:] - period, at, at[:1] + period])
+            lower = np.clip(np.searchsorted(at, corners(line)) - 1, 0, at.size - 2)
+            part = np.clip((corners(line) - at[lower]) / (at[lower + 1] - at[lower]), 0.0, 1.0)
+            part = part.reshape((-1,) + (1,) * (along.ndim - 1))
+            along = along[lower] * (1.0 - part) + along[lower + 1] * part
+            values = np.moveaxis(along, 0, lattice.array_axis(axis))
+        return values, (slice(None),) * values.ndim
+    index = tuple(slice(start, max(start, stop) + 1) for start, stop in level.ranges[: lattice.dimension])
+    places = [lattice.along(axis, corners(line)[index[axis]]) for axis, line in enumerate(lattice.axes)]
+    values = np.array(np.broadcast_to(level.at(places), tuple(place.size for place in places[::-1])))
+    require_values(np, level.key, values, places, None)
+    for axis, line in enumerate(lattice.axes):
+        along = np.moveaxis(values, lattice.array_axis(axis), 0)
+        if line.wraps and len(along) == line.nodes + 1:
+            along[0] = along[-1]
+    return values, index[::-1]
+
+
+def _nearest(level: Values, number: NDArray[np.int64], cut: tuple[NDArray[np.int64], ...]) -> NDArray[np.int64]:
+    """The body whose level is the least at the corners of some volumes."""
+    least, found = np.full(cut[0].size, np.inf), np.zeros(cut[0].size, dtype=np.int64)
+    for step in np.ndindex(*(2,) * len(cut)):
+        at = tuple(index + up for index, up in zip(cut, step, strict=True))
+        nearer = level[at] < least
+        least[nearer], found[nearer] = level[at][nearer], number[at][nearer]
+    return found
+
+
+def _at_surface(key: str, data: Any, points: list[Values]) -> Values:
+    values = np.broadcast_to(evaluated(key, data, np, points, ()), points[0].shape)
+    require_values(np, key, values, points, NOT_NEGATIVE if key.endswith("alpha") else None)
+    return np.asarray(values)
