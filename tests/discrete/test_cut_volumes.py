@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""What a surface leaves open of control volumes, and derivatives on one side of it, against geometry.
+
+Covers poisson.discrete.cut_volumes and poisson.discrete.one_sided.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from poisson.discrete.cut_volumes import LEAST, CutVolumes, corners, cut_volumes
+from poisson.discrete.one_sided import Ends, one_sided
+from poisson.mesh.axis import Axis
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.lattice import Lattice
+from poisson.mesh.placement import Cells, Nodes
+
+PERIODIC = (Kind.PERIODIC, Kind.PERIODIC)
+LINES = {
+    "uniform": Axis.between(-1.0, 1.0, 9, (Rule.FIXED, Rule.MIRROR)),
+    "stretched": Axis.placed(Nodes(np.array([-1.0, -0.7, -0.5, -0.1, 0.2, 0.25, 0.6, 1.0]))),
+    "cells": Axis.placed(Cells(np.array([-1.0, -0.7, -0.5, -0.1, 0.2, 0.25, 0.6, 1.0]))),
+    "periodic": Axis.between(-1.0, 1.0, 8, (Rule.WRAP, Rule.WRAP)),
+    "periodic nodes": Axis.placed(Nodes(np.array([-1.0, -0.7, -0.5, -0.1, 0.2, 0.25, 0.6, 1.0]), PERIODIC)),
+    "periodic cells": Axis.placed(Cells(np.array([-1.0, -0.7, -0.5, -0.1, 0.2, 0.25, 0.6, 1.0]), PERIODIC)),
+}
+
+
+def cut(lattice: Lattice, level) -> CutVolumes:  # type: ignore[no-untyped-def]
+    places = [lattice.along(axis, corners(line)) for axis, line in enumerate(lattice.axes)]
+    return cut_volumes(lattice, np.asarray(level(*places)) + 0.0 * sum(places))
+
+
+def cells(lattice: Lattice) -> np.ndarray:
+    return math.prod(lattice.along(axis, np.diff(corners(line))) for axis, line in enumerate(lattice.axes))
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_corners_are_the_ends_of_the_control_widths(name: str) -> None:
+    line = LINES[name]
+    np.testing.assert_allclose(np.diff(corners(line)), line.lengths, rtol=1e-14)
+    if not line.wraps:
+        assert (corners(line)[0], corners(line)[-1]) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("names", [("uniform",), ("stretched", "cells"), ("uniform", "cells", "stretched")])
+def test_what_a_plane_cuts_off_is_exact(names: tuple[str, ...]) -> None:
+    """Below x + y/2 + z/3 = p lies the volume that inclusion and exclusion of the corners of the box gives."""
+    lattice = Lattice(tuple(LINES[name] for name in names))
+    dimension, normal = len(names), 1.0 / np.arange(1, len(names) + 1)
+    place = 0.3 - normal.sum()
+    found = cut(lattice, lambda *x: place - sum(n * along for n, along in zip(normal, x, strict=True)))
+
+    def below(power: int) -> float:
+        """Σ ± max(0, p − n·corner)^power / power!: the volume times ∏n, and its derivative by p."""
+        ends = itertools.product((0.0, 2.0), repeat=dimension)
+        signed = ((-1.0) ** np.count_nonzero(end) * max(0.0, 0.3 - normal @ end) ** power for end in ends)
+        return sum(signed) / math.factorial(power)
+
+    area = below(dimension - 1) / np.prod(normal) * np.sqrt((normal**2).sum()) if dimension > 1 else 1.0
+    assert (found.volumes * cells(lattice)).sum() == pytest.approx(below(dimension) / np.prod(normal), rel=1e-13)
+    assert found.areas.sum() == pytest.approx(area, rel=1e-13)
+    np.testing.assert_allclose(found.normals, np.broadcast_to(normal / np.linalg.norm(normal), found.normals.shape))
+    np.testing.assert_allclose(found.centres @ normal, place, atol=1e-14)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_a_sphere_is_closed_its_image_mirrored_and_its_measures_of_second_order(dimension: int) -> None:
+    radius, error = 0.61, []
+    exact = {
+        2: (math.pi * radius**2, 2.0 * math.pi * radius),
+        3: (4 / 3 * math.pi * radius**3, 4 * math.pi * radius**2),
+    }
+    for nodes in (17, 33):
+        lattice = Lattice.box((-1.0,) * dimension, (1.0,) * dimension, (nodes,) * dimension)
+        found = cut(lattice, lambda *x: sum(along**2 for along in x) - radius**2)
+        inside = 2.0**dimension - (found.volumes * cells(lattice)).sum()
+        error.append([abs(inside - exact[dimension][0]), abs(found.areas.sum() - exact[dimension][1])])
+        np.testing.assert_allclose(found.surface.sum(axis=0), 0.0, atol=1e-13)
+        for axis in range(dimension):
+            np.testing.assert_allclose(np.flip(found.volumes, axis), found.volumes, atol=1e-12)
+        np.testing.assert_allclose(np.swapaxes(found.volumes, 0, 1), found.volumes, atol=1e-12)
+    order = np.log2(np.divide(*error))
+    assert np.all((order > 1.75) & (order < 2.4)), order
+
+
+def test_faces_are_shared_and_slivers_closed() -> None:
+    lattice = Lattice((LINES["periodic"], LINES["uniform"]))
+    found = cut(lattice, lambda x, y: np.cos(np.pi * (x - 0.13)) + 0.2 + 0.0 * y)
+    np.testing.assert_array_equal(found.faces[0][:, 0], found.faces[0][:, -1])
+    np.testing.assert_array_equal(found.links(lattice, 0)[:, -1], found.faces[0][:, 0])
+    np.testing.assert_array_equal(found.links(lattice, 1)[-1], found.links(lattice, 1)[-2])
+    np.testing.assert_array_equal(found.on_face(lattice, 3), found.faces[1][-1])
+    sliver = cut(lattice, lambda x, y: y - (0.875 - 0.125 * LEAST) + 0.0 * x)
+    assert not sliver.volumes[:-1].any() and not sliver.faces[1][:-1].any()
+    assert not cut_volumes(lattice, np.ones((10, 9)), np.ones((9, 8), dtype=bool)).faces[0].any()
+
+
+def test_derivatives_beside_surfaces_are_exact_for_parabolas() -> None:
+    """A surface at a part of a link, and nothing beyond a link, on equally spaced and on stretched nodes."""
+    for name in ("uniform", "stretched", "periodic"):
+        line = LINES[name]
+        lattice = Lattice((line, LINES["uniform"]))
+        x = line.coordinates
+        u = (x**2 + 0.5 * x) * np.ones((9, 1))
+        gap, row = line.gaps[4], 3 * line.nodes
+        slope = 2.0 * x + 0.5
+        cases = {
+            # to the surface, whose slope is that in the middle, and to nothing
+            row + 4: (1, 0.3 * gap, slope[4] + 0.3 * gap, slope[4]),
+            2 * row + 4: (1, gap, np.nan, slope[4]),
+            2 * row + 5: (0, gap, np.nan, slope[5]),
+        }
+        ends = [np.array(column) for column in zip(*((node, *case[:3]) for node, case in cases.items()), strict=True)]
+        out = np.zeros_like(u)
+        one_sided(lattice, 0, u, Ends(*ends), out)
+        for node, (*_, expected) in cases.items():
+            assert out.ravel()[node] == pytest.approx(expected, rel=1e-12), (name, node)
+            out.ravel()[node] = 0.0
+        assert not out.any()
+        both = Ends(np.array([4, 4]), np.array([0, 1]), np.array([gap, gap]), np.array([np.nan, np.nan]))
+        out[0, 4] = 7.0
+        one_sided(lattice, 0, u, both, out)
+        assert out[0, 4] == 0.0
