@@ -21,6 +21,7 @@ from poisson.case.settings import VECTORS, Units
 from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
 from poisson.output.pictures import labels, planes, ticks
+from poisson.output.pictures.outlines import draw_outlines
 from poisson.output.pictures.picture import Picture
 from poisson.output.pictures.samples import FieldSample, component_names, middle, names, places_of, sample
 from poisson.output.pictures.scales import FULL, ROUND, Colouring, limits_of, scale_of
@@ -99,6 +100,7 @@ def draw(
         filled = planes.draw_plane(axes, shown, scale, _axis_labels(shown, units), inches)
         planes.draw_bar(axes, filled, scale, name, inches)
         drawn = _draw_vectors(axes, record, field, at, PLANE_NODES, inches, vectors=vectors, lines=lines)
+        draw_outlines(axes, record.problem, at, shown)
         subtitle += [drawn, planes.not_to_scale(shown)]
     _titled(axes, record.problem.title, subtitle, scale.beyond)
     if figure is not None and dimension == 2:
@@ -164,6 +166,7 @@ def thumbnail(record: Record) -> str:
     else:
         inches = planes.box_inches(shown, THUMBNAIL_INCHES[0] - 1.3, THUMBNAIL_INCHES[1] - 0.6)
         filled = planes.draw_plane(axes, shown, scale, _axis_labels(shown, record.units), inches)
+        draw_outlines(axes, record.problem, at, shown)
         planes.draw_bar(axes, filled, scale, name, inches)
         axes.set_title(_cut(at, record.units, 2), fontsize="x-small", parse_math=False)
     for each in (axes, *axes.child_axes):
@@ -199,6 +202,7 @@ def _box(record: Record, field: str, units: Units, wanted: Colouring, vectors: b
         filled = planes.draw_plane(axes, part, scale, _axis_labels(part, units), inches)
         axes.set_aspect("auto" if planes.stretch(part) != 1.0 else "equal")
         notes.append(_draw_vectors(axes, record, field, at, PANEL_NODES, inches, vectors=vectors, lines=lines))
+        draw_outlines(axes, record.problem, at, part)
         axes.set_title(_cut(at, units, 2), fontsize="small", parse_math=False)
     solid = cast(Axes3D, figure.add_subplot(2, 2, 2, projection="3d"))
     chosen = levels_of(scale, whole.values)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Outlines of bodies in a plane: their surfaces, and a cover over the field where it has no meaning or no change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from poisson.mesh.interpolation import interpolate
+from poisson.problem.bodies import DIELECTRIC
+
+if TYPE_CHECKING:
+    from poisson.output.pictures.samples import FieldSample
+    from poisson.problem.problem import Problem
+
+POINTS = 300
+"""Points along an axis at which a surface is looked for."""
+
+_COVER = "0.85"
+
+
+def draw_outlines(axes: Axes, problem: Problem, at: Mapping[int, float], shown: FieldSample) -> None:
+    """Draw the surfaces of the bodies of a problem over a plane, and cover what is inside of all but dielectrics.
+
+    `at`: the coordinates of the plane along the axes that it does not go along. `shown`: what is drawn on it.
+    """
+    if not problem.bodies:
+        return
+    from poisson.problem.surfaces import Level
+
+    x, y = (np.linspace(along[0], along[-1], POINTS) for along in shown.coordinates)
+    places = [np.full((POINTS, POINTS), at.get(axis, 0.0)) for axis in range(problem.lattice.dimension)]
+    places[shown.axes[0]], places[shown.axes[1]] = np.meshgrid(x, y)
+    for number, body in enumerate(problem.bodies, start=1):
+        level = Level(problem.lattice, f"body.{number}.inside", body.inside)
+        if level.values is None:
+            values = np.broadcast_to(level.at(places), places[0].shape)
+        else:
+            values = interpolate(problem.lattice, level.values.reshape(problem.lattice.array_shape), places)
+        if not values.min() <= 0.0 < values.max():
+            continue
+        if body.kind != DIELECTRIC:
+            axes.contourf(x, y, values, levels=[values.min(), 0.0], colors=[_COVER], zorder=3.5)
+        axes.contour(x, y, values, levels=[0.0], colors="black", linewidths=1.0, linestyles="solid", zorder=3.6)
