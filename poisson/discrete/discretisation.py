@@ -34,6 +34,7 @@ from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
 from poisson.problem import sampling
+from poisson.problem.bodies import DIELECTRIC
 from poisson.problem.problem import Coefficient, Problem, number
 from poisson.problem.sampling import Block
 
@@ -281,9 +282,12 @@ class Discretisation:
         """
         grid = self.problem.lattice
         cell = math.prod(grid.spacing)
+        obstacles = surface.obstacles if (surface := self.surface) else None
         with self.agreed():
-            source, scale = (cell * value for value in of_f or self._sums_of_f(xp))
+            source, scale = (cell * value for value in (None if obstacles else of_f) or self._sums_of_f(xp))
             flux, size = self._flux(xp)
+            if obstacles:
+                flux, size = flux + float(obstacles.g.sum()), size + float(abs(obstacles.g).sum())
         source, flux, scale = self.total(source, flux, scale + size)
         return Balance(source, flux, scale, grid.tolerance)
 
@@ -293,6 +297,7 @@ class Discretisation:
         for block in self._blocks():
             volumes = self._volumes(xp, block)
             f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
+            self._open(xp, f, block)
             total += float((volumes * f).sum())
             size += float((volumes * abs(f)).sum())
         return total, size
@@ -307,6 +312,8 @@ class Discretisation:
             volumes = self._volumes(xp, block).reshape(
                 *(b - a for (a, b), w in zip(own, where, strict=True) if isinstance(w, slice))
             )
+            if surface := self.surface:
+                g = g * xp.asarray(surface.on_face(face, own))
             flux += float((volumes * g).sum())
             scale += float((volumes * abs(g)).sum())
         cell = math.prod(self.problem.lattice.spacing)
@@ -326,7 +333,7 @@ class Discretisation:
             f"∫f = {balance.source:.6g}, ∮g = {balance.flux:.6g}, ∫f + ∮g = {balance.defect:.3g} "
             f"({abs(relative):.2g} of ∫|f| + ∮|g|)"
         )
-        volume = math.prod(self.problem.lattice.extent)
+        volume = self.volume
         if not balance.compatible:
             raise IncompatibleSource(
                 f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but {numbers}, and the grid explains at "
@@ -339,13 +346,25 @@ class Discretisation:
         )
         return replace(self, shift=balance.defect / volume)
 
+    @property
+    def volume(self) -> float:
+        """The volume of the box that Neumann and Robin bodies leave open, in L^d."""
+        whole = math.prod(self.problem.lattice.extent)
+        if not (surface := self.surface) or not surface.obstacles:
+            return whole
+        closed = 1.0 - surface.obstacles.open.volumes
+        cell = math.prod(self.problem.lattice.spacing)
+        return whole - cell * float((closed * self.problem.lattice.volumes()).sum())
+
     # ---- on blocks of the grid
 
     def _source(self, xp: ModuleType, block: Block) -> Any:
-        values = self._f(xp, block)
+        values, surface = self._f(xp, block), self.surface
+        self._open(xp, values, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
-            values[where] += sampling.face_source(self.problem, xp, face, block)
-        if surface := self.surface:
+            term = sampling.face_source(self.problem, xp, face, block)
+            values[where] += term * xp.asarray(surface.on_face(face, block)) if surface else term
+        if surface:
             surface.source.add(xp, values, block)
             surface.held.write(xp, values, block, 0.0)
         for _, where in sampling.open_faces(self.problem, block):
@@ -353,6 +372,11 @@ class Discretisation:
         for _, where in sampling.held_faces(self.problem, block):
             values[where] = 0.0
         return values
+
+    def _open(self, xp: ModuleType, values: Any, block: Block) -> None:
+        """Multiply by the open part of each control volume, where bodies close others."""
+        if (surface := self.surface) and surface.obstacles:
+            surface.volumes.scale(xp, values, block)
 
     def _f(self, xp: ModuleType, block: Block) -> Any:
         values = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
@@ -378,16 +402,23 @@ class Discretisation:
         return sampling.nodes(self.problem, xp, "equation.exact", self.problem.exact, block)
 
     def _a(self, xp: ModuleType, block: Block) -> Any:
-        return self._coefficient(xp, "equation.a", self.problem.a, block, sampling.limit_of_a(self.problem))
+        found = self._coefficient(xp, "equation.a", self.problem.a, block, sampling.limit_of_a(self.problem))
+        if (surface := self.surface) and surface.media:
+            surface.inside.write(xp, found, block)
+        return found
 
     def _c(self, xp: ModuleType, block: Block) -> Any:
         return self._coefficient(xp, "equation.c", self.problem.c, block, sampling.NOT_NEGATIVE)
 
     def _reaction(self, xp: ModuleType, block: Block) -> Any:
-        values = self._c(xp, block)
+        values, surface = self._c(xp, block), self.surface
+        self._open(xp, values, block)
+        if surface and surface.obstacles:
+            surface.absorbed.add(xp, values, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
             if self.problem.faces[face].kind.takes_alpha:
-                values[where] += sampling.face_reaction(self.problem, xp, face, block)
+                term = sampling.face_reaction(self.problem, xp, face, block)
+                values[where] += term * xp.asarray(surface.on_face(face, block)) if surface else term
         return values
 
     def _volumes(self, xp: ModuleType, block: Block) -> Any:
@@ -444,13 +475,19 @@ class Discretisation:
 
     @property
     def _absorbs(self) -> bool:
-        return any(face.absorbs for face in self.problem.faces)
+        return any(each.absorbs for each in (*self.problem.faces, *self.problem.bodies))
+
+    @property
+    def _constant_a(self) -> float | None:
+        """a where it is the same everywhere, in dielectrics, too."""
+        media = any(body.kind == DIELECTRIC for body in self.problem.bodies)
+        return None if media else number(self.problem.a)
 
     def _with_coefficients(
         self, backend: Maker, operator: Operator, into: Samples | None, known: Collection[str]
     ) -> Operator:
         """The operator with its coefficients on the same nodes."""
-        a, c = number(self.problem.a), number(self.problem.c)
+        a, c = self._constant_a, number(self.problem.c)
         found = replace(self._coefficients(backend, operator, into, known), alpha=self._least_alpha)
         if into is not None:
             into.coefficients = found
@@ -470,7 +507,7 @@ class Discretisation:
         The arguments are as for `operator_on`.
         """
         shape = operator.array_shape
-        a, c = number(self.problem.a), number(self.problem.c)
+        a, c = self._constant_a, number(self.problem.c)
         before = into and into.coefficients
         links, reaction = (before.links, before.c) if before else (None, None)
         a_ends, c_ends = ((value, value) if value is not None else (0.0, 0.0) for value in (a, c))

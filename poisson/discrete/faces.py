@@ -35,6 +35,8 @@ class FaceTerms:
         ]
         self._held = any(values.any() for _, values in self._fixed)
         self._terms: Terms = []
+        self._scales: Terms = []
+        surface = None
         if problem.bodies:
             from poisson.discrete.surface import surface_of
 
@@ -43,8 +45,11 @@ class FaceTerms:
             self._fixed.insert(0, surface.held.within(block))
             self._terms.append(surface.source.within(block))
             self._held = True
+            if surface.obstacles:
+                self._scales.append(surface.volumes.within(block))
         for face, where in sampling.faces(problem.lattice, Rule.MIRROR, block):
-            values = _on(shape, where, sampling.face_source(problem, np, face, block))
+            term = sampling.face_source(problem, np, face, block)
+            values = _on(shape, where, term * surface.on_face(face, block) if surface else term)
             for other, there in fixed:
                 if other // 2 != face // 2:
                     values[_within(there, where)] = 0.0
@@ -56,15 +61,16 @@ class FaceTerms:
         if xp is np:
             return self
         there = copy.copy(self)
-        there._fixed, there._terms = (
-            [(_index(xp, where), xp.asarray(values)) for where, values in terms] for terms in (self._fixed, self._terms)
+        there._fixed, there._terms, there._scales = (
+            [(_index(xp, where), xp.asarray(values)) for where, values in terms]
+            for terms in (self._fixed, self._terms, self._scales)
         )
         return there
 
     @property
     def adds(self) -> bool:
         """Whether the source has terms of the faces."""
-        return bool(self._terms)
+        return bool(self._terms or self._scales)
 
     def hold(self, u: Any) -> None:
         """Write the boundary values into an array that is zero at fixed nodes."""
@@ -73,7 +79,9 @@ class FaceTerms:
                 u[where] = values
 
     def add(self, f: Any) -> None:
-        """Add the terms of the faces to a source."""
+        """Add the terms of the faces to a source, of which the open part of each control volume counts."""
+        for where, values in self._scales:
+            f[where] *= values
         for where, values in self._terms:
             f[where] += values
 

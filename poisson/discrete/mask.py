@@ -23,7 +23,11 @@ log = logging.getLogger(__name__)
 
 
 def masked(
-    operator: Operator, fixed: NDArray[np.bool_], fetch: Callable[[Any], Any], put: Callable[[Values], Any]
+    operator: Operator,
+    fixed: NDArray[np.bool_],
+    fetch: Callable[[Any], Any],
+    put: Callable[[Values], Any],
+    drops: bool = False,
 ) -> Operator:
     """The operator with nodes that keep their values, and with links that may be zero.
 
@@ -32,8 +36,9 @@ def masked(
 
     `operator`: on a whole lattice; links of its coefficients may be zero. `fixed` (bool array): true at the nodes that
     keep their values; of the shape of the arrays. `fetch`, `put`: from an array of the coefficients' backend to one of
-    NumPy, and back. Raises `ValueError` if the lattice is divided, or nodes are cut off from every value that is given
-    while others are not.
+    NumPy, and back. `drops`: whether nodes that are cut off from every value that is given while others are not, or,
+    where none is given, from more nodes than they are, belong to the mask, too. Raises `ValueError` if the lattice is
+    divided, or nodes are so cut off without that.
     """
     lattice, shape = operator.lattice, operator.array_shape
     if lattice.divided:
@@ -46,7 +51,7 @@ def masked(
     on_faces[lattice.free] = False
     held = on_faces | fixed
     held |= without_links(operator, links) & (c == 0.0)
-    number = _parts(operator, links, held)
+    number = parts(operator, links, held)
     holds = np.zeros(number.max(initial=-1) + 1, dtype=bool)
     holds[number[~held & (c > 0.0)]] = True
     for axis, line in enumerate(lattice.axes):
@@ -54,6 +59,12 @@ def masked(
             holds[number[~held & link & beside(held)]] = True
         on_wall = np.broadcast_to(lattice.along(axis, line.couplings[2]) > 0.0, shape)
         holds[number[~held & on_wall & links[axis]]] = True
+    if drops and holds.size > 1 and not holds.all():
+        kept = holds if holds.any() else np.arange(holds.size) == np.bincount(number[~held]).argmax()
+        cut = ~held & ~kept[number]
+        held |= cut
+        holds = holds[kept]
+        log.info("%s cut off by bodies: u keeps its initial guess there", quantity(int(np.count_nonzero(cut)), "node"))
     if holds.size > 1 and not holds.all():
         cut = number == int(np.flatnonzero(~holds)[0])
         node = ", ".join(map(str, np.argwhere(cut)[0][::-1]))
@@ -113,7 +124,7 @@ def _beside(operator: Operator, axis: int, links: Mask) -> Iterator[tuple[Mask, 
         yield coupled * np.take(links, entries, axis=place), partial(np.take, indices=nodes, axis=place)
 
 
-def _parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) -> NDArray[np.int64]:
+def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The number of the part of each free node that links connect it with, from 0; −1 at the others."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

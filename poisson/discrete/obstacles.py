@@ -17,8 +17,8 @@ F. Gibou, J. Comput. Phys. 376, 2019).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,6 +71,23 @@ class Obstacles:
         at = tuple(index[own] for index in self.open.cut)
         return float((self.alpha[own] * u[at] - self.g[own]).sum())
 
+    def links(self, axis: int) -> Values:
+        """The open part of the faces that links along an axis go through, as `Coefficients.links` has them."""
+        return self.open.links(self.lattice, axis)
+
+    def without(self, closed: NDArray[np.bool_]) -> Obstacles:
+        """The same with some volumes that count as closed; their links stay."""
+        kept = ~closed[self.open.cut]
+        cut = tuple(index[kept] for index in self.open.cut)
+        opened = replace(
+            self.open,
+            volumes=np.where(closed, 0.0, self.open.volumes),
+            cut=cut,
+            surface=self.open.surface[kept],
+            centres=self.open.centres[kept],
+        )
+        return replace(self, open=opened, body=self.body[kept], g=self.g[kept], alpha=self.alpha[kept])
+
     def _on_nodes(self, values: Values) -> Values:
         found = np.zeros(self.lattice.array_shape)
         lengths = [axis.lengths for axis in reversed(self.lattice.axes)]
@@ -79,10 +96,10 @@ class Obstacles:
         return found
 
 
-def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: float | Values) -> Obstacles | None:
+def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Values]) -> Obstacles | None:
     """The Neumann and Robin bodies among all bodies of a problem; None without any.
 
-    `a`: the coefficient, a number or its values at the nodes. Raises `CaseError` if a level or data at a surface are
+    `a`: its values at the nodes. Raises `CaseError` if a level or data at a surface are
     not finite, or α is negative; the line names the body and the place.
     """
     numbers = [number for number, body in enumerate(bodies, start=1) if body.kind in KINDS]
@@ -113,7 +130,7 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: float | Values) ->
                 out[own] = _at_surface(f"body.{number}.{key}", data, [place[own] for place in points])
     nodes = [axis.coordinates[found.cut[lattice.array_axis(number)]] for number, axis in enumerate(lattice.axes)]
     distance = sum((place - node) * along for place, node, along in zip(points, nodes, found.normals.T, strict=True))
-    here = a[found.cut] if isinstance(a, np.ndarray) else a
+    here = a().reshape(lattice.array_shape)[found.cut] if alpha.any() else 1.0
     passed = areas / np.maximum(1.0 + alpha * distance / here, PASSED)
     return Obstacles(lattice, found, body, g * passed, alpha * passed)
 

@@ -17,11 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.mask import masked, parts
+from poisson.discrete.media import Media, media_of
+from poisson.discrete.obstacles import Obstacles, obstacles_of
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.errors import CaseError
+from poisson.problem.bodies import FLOATING
 from poisson.problem.fields import stored
 from poisson.problem.problem import Problem, number
-from poisson.problem.sampling import POSITIVE, Block, evaluated, require_values
+from poisson.problem.sampling import POSITIVE, Block, evaluated, limit_of_a, nodes, require_values
 from poisson.problem.surfaces import Cuts, coordinates_of
 
 if TYPE_CHECKING:
@@ -64,6 +68,11 @@ class Sparse:
         where, values = self.within(block)
         array[tuple(map(xp.asarray, where))] += xp.asarray(values)
 
+    def scale(self, xp: ModuleType, array: Any, block: Block) -> None:
+        """Multiply those of such an array by the values."""
+        where, values = self.within(block)
+        array[tuple(map(xp.asarray, where))] *= xp.asarray(values)
+
     def write(self, xp: ModuleType, array: Any, block: Block, value: float | None = None) -> None:
         """Write the values, or one for all, into such an array."""
         where, values = self.within(block)
@@ -78,13 +87,88 @@ class Surface:
 
     def __init__(self, problem: Problem) -> None:
         for position, body in enumerate(problem.bodies, start=1):
-            if body.kind != "dirichlet":
+            if body.kind == FLOATING:
                 raise CaseError([f"body.{position}.{body.kind}: not solved for yet; allowed: dirichlet"])
         self.problem = problem
         assert problem.cuts is not None
         self.cuts: Cuts = problem.cuts
         self.lattice = problem.lattice.of_arrays
         self.shape = self.lattice.array_shape
+
+    # ---- bodies with a flow through their surfaces, and dielectrics
+
+    @cached_property
+    def obstacles(self) -> Obstacles | None:
+        """What Neumann and Robin bodies leave open; where nothing holds u, of the largest part of the box alone."""
+        found, problem = obstacles_of(self.problem.lattice, self.problem.bodies, self._nodes_a), self.problem
+        absorbs = number(problem.c) != 0.0 or any(each.absorbs for each in (*problem.faces, *problem.bodies))
+        if found is None or absorbs or self.cuts.node.size or self.lattice.holds:
+            return found
+        opened = [found.links(axis).reshape(self.shape) > 0.0 for axis in range(problem.lattice.dimension)]
+        opened += [np.ones(self.shape, dtype=bool)] * (len(self.shape) - len(opened))
+        labels = parts(Operator(self.lattice), opened, found.open.volumes.reshape(self.shape) == 0.0)
+        if labels.max() > 0:
+            least = np.argsort(-np.bincount(labels[labels >= 0]), kind="stable")[1:]
+            found = found.without(np.isin(labels, least).reshape(found.open.volumes.shape))
+        return found
+
+    @cached_property
+    def media(self) -> Media | None:
+        """a at the nodes and on the links that the surfaces of dielectrics cut."""
+        return media_of(self.problem, self._nodes_a)
+
+    def _nodes_a(self) -> Values:
+        block = tuple((0, count) for count in self.shape)
+        if (constant := number(self.problem.a)) is not None:
+            return np.full(self.shape, constant)
+        return np.asarray(nodes(self.problem, np, "equation.a", self.problem.a, block, limit_of_a(self.problem)))
+
+    @cached_property
+    def open_links(self) -> Values | float:
+        """The part of each cut link that Neumann and Robin bodies leave open."""
+        if self.obstacles is None:
+            return 1.0
+        found = np.empty(self.cuts.node.size)
+        for axis, which, side in self._along():
+            found[which] = self.obstacles.links(axis).reshape(self.shape)[self._entries(axis, which, side)]
+        return found
+
+    def _entries(self, axis: int, which: Indices, side: NDArray[np.bool_]) -> tuple[Indices, ...]:
+        """Where `Coefficients.links` has the links of some ends along an axis."""
+        line, along = self.lattice.axes[axis], self.lattice.array_axis(axis)
+        places = [part[which] for part in self.numbers]
+        places[along] = np.where(side, line.link_numbers[1][places[along]], line.link_numbers[0][places[along]])
+        return tuple(places)
+
+    @cached_property
+    def inside(self) -> Sparse:
+        """a at the nodes in dielectrics."""
+        assert self.media is not None
+        return self._sparse(self.media.a, self.media.cuts.inside > 0)
+
+    @cached_property
+    def volumes(self) -> Sparse:
+        """The open part of each control volume that is not open as a whole."""
+        assert self.obstacles is not None
+        return self._sparse(self.obstacles.open.volumes, self.obstacles.open.volumes != 1.0)
+
+    @cached_property
+    def absorbed(self) -> Sparse:
+        """What the surfaces of Robin bodies add to c, in 1/L²."""
+        assert self.obstacles is not None
+        return self._sparse(found := self.obstacles.reaction(), found != 0.0)
+
+    def _sparse(self, values: Values, which: NDArray[np.bool_]) -> Sparse:
+        return Sparse(np.flatnonzero(which), values[which], self.shape)
+
+    def on_face(self, face: int, block: Block) -> Values | float:
+        """The open part of a face of the box at the nodes of a block next to it."""
+        if self.obstacles is None:
+            return 1.0
+        place = self.lattice.array_axis(face // 2)
+        across = self.shape[:place] + self.shape[place + 1 :]
+        found = self.obstacles.open.on_face(self.problem.lattice, face).reshape(across)
+        return np.asarray(found[tuple(slice(*ends) for ends in (*block[:place], *block[place + 1 :]))])
 
     # ---- at the ends of cut links
 
@@ -93,6 +177,8 @@ class Surface:
         """a on the rest of each cut link: in its middle, to second order."""
         cuts, a = self.cuts, self.problem.a
         constant = number(a)
+        if self.media:
+            return self.media.a.ravel()[cuts.node]
         if constant is not None:
             return np.full(cuts.node.size, constant)
         assert not isinstance(a, (int, float))
@@ -141,7 +227,7 @@ class Surface:
     @cached_property
     def conductance(self) -> Values:
         """The factor of (u − g) in A at the node of each end, in 1/L²."""
-        return self.coefficient * self.link / self.cuts.theta
+        return self.coefficient * self.link * self.open_links / self.cuts.theta
 
     @cached_property
     def given(self) -> Values:
@@ -175,7 +261,12 @@ class Surface:
     @cached_property
     def source(self) -> Sparse:
         """The terms of the surfaces in the source at the nodes beside them, in U/L²."""
-        return self._sums(self.conductance * self.given)
+        found = self._sums(self.conductance * self.given)
+        if self.obstacles is None:
+            return found
+        flow = self.obstacles.source().reshape(self.shape)
+        flow.ravel()[found.nodes] += found.values
+        return self._sparse(flow, flow != 0.0)
 
     @cached_property
     def held(self) -> Sparse:
@@ -202,17 +293,36 @@ class Surface:
             links = [np.full(shape, operator.a, dtype=backend.dtype) for _ in operator.shape]
         else:
             links = [np.array(backend.to_host(each)) for each in before.links]
+        if self.media:
+            self.media.join(links)
+        if self.obstacles:
+            for axis in range(self.problem.lattice.dimension):
+                links[axis] *= self.obstacles.links(axis).reshape(shape)
         for axis, which, side in self._along():
             line, along = self.lattice.axes[axis], self.lattice.array_axis(axis)
-            places = [part[which] for part in self.numbers]
-            places[along] = np.where(side, line.link_numbers[1][places[along]], line.link_numbers[0][places[along]])
-            links[axis][tuple(places)] = 0.0
+            links[axis][self._entries(axis, which, side)] = 0.0
             if not line.wraps and line.nodes > 1:
                 turned = np.moveaxis(links[axis], along, 0)
                 turned[-1] = turned[-2]
         c = np.full(shape, operator.c) if before.c is None else np.array(backend.to_host(before.c), dtype=np.float64)
+        if self.obstacles and before.c is None and operator.c:
+            every = tuple((0, count) for count in shape)
+            self.volumes.scale(np, c, every)
         sums = self._sums(self.conductance)
         c.ravel()[sums.nodes] += sums.values
+        arrays = tuple(backend.from_host(each) for each in links)
+        if self.obstacles:
+            # Not every node that is left has links, and not all of them are one part.
+            found = replace(before, links=tuple(links), c=c)
+            whole = masked(
+                replace(operator, a=1.0, c=0.0, coefficients=found),
+                cuts.inside > 0,
+                np.asarray,
+                backend.from_host,
+                True,
+            )
+            assert whole.coefficients is not None
+            return replace(whole, coefficients=replace(whole.coefficients, links=arrays))
         free = np.zeros(shape, dtype=bool)
         free[self.lattice.free] = cuts.inside[self.lattice.free] == 0
         ends = (float(c[free].min()), float(c[free].max())) if free.any() else (0.0, 0.0)
@@ -220,6 +330,5 @@ class Surface:
         c[cuts.inside > 0] = FIXED
         # Nodes beside a surface hold those that links connect with them, and what no surface cuts off is the whole.
         holds = bool(cuts.node.size) or self.lattice.holds or ends[1] > 0.0
-        arrays = tuple(backend.from_host(each) for each in links)
         found = replace(before, links=arrays, c=backend.from_host(c), c_range=ends, fixed=fixed, holds=holds)
         return replace(operator, a=1.0, c=0.0, coefficients=found)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 DIRICHLET, NEUMANN, ROBIN, DIELECTRIC, FLOATING = CONDITIONS = ("dirichlet", "neumann", "robin", "a", "floating")
 """The keys of a body of which it has one: what holds at its surface."""
 
+HELD = (DIRICHLET, FLOATING)
+"""Those of bodies whose nodes have no equation, because u is given inside."""
+
 SHAPES = {
     "sphere": ("center", "radius"),
     "box": ("center", "size"),
@@ -120,6 +123,12 @@ class Body:
         'y'
         """
         return getattr(self, self.kind)
+
+    @property
+    def absorbs(self) -> bool:
+        """Whether α may be other than zero."""
+        constant = isinstance(self.alpha, Expression) and self.alpha.is_constant
+        return self.alpha is not None and not (constant and self.alpha.value == 0.0)
 
 
 def bodies_of(given: Any, reader: Reader, lattice: Lattice | None) -> tuple[Body, ...]:

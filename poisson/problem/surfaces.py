@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from poisson.mesh.axis import array_axis
 from poisson.mesh.grid import slabs
+from poisson.problem.bodies import HELD
 from poisson.problem.fields import ArrayField, FieldFile, stored
 from poisson.problem.sampling import evaluated, require_values
 
@@ -64,8 +65,8 @@ class Cuts:
     places: tuple[Values, ...]
 
 
-def cuts_of(lattice: Lattice, bodies: Sequence[Body]) -> Cuts:
-    """The cuts of the links of a whole lattice.
+def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HELD) -> Cuts:
+    """The cuts of the links of a whole lattice by the bodies of some kinds, whose numbers are those among all.
 
     Raises `CaseError` if a level is not finite at a node, or cannot be evaluated; the line names the body and the
     place.
@@ -74,7 +75,9 @@ def cuts_of(lattice: Lattice, bodies: Sequence[Body]) -> Cuts:
     inside = np.zeros(arrays.array_shape, dtype=np.int16)
     found: list[Ends] = []
     for number, body in enumerate(bodies, start=1):
-        level = _Level(lattice, f"body.{number}.inside", body.inside)
+        if body.kind not in kinds:
+            continue
+        level = Level(lattice, f"body.{number}.inside", body.inside)
         for block in level.blocks():
             found.extend(_cut(level, block, inside, number))
     node, axis, side, theta, body_of = (
@@ -119,7 +122,7 @@ def _places(lattice: Lattice, node: Indices, axis: Any, side: Any, theta: Values
     return tuple(found)
 
 
-class _Level:
+class Level:
     """The level of a body on a lattice."""
 
     def __init__(self, lattice: Lattice, key: str, inside: Inside) -> None:
@@ -188,7 +191,7 @@ class _Level:
         return values
 
 
-def _cut(level: _Level, block: Sequence[tuple[int, int]], inside: NDArray[np.int16], number: int) -> Iterator[Ends]:
+def _cut(level: Level, block: Sequence[tuple[int, int]], inside: NDArray[np.int16], number: int) -> Iterator[Ends]:
     """Mark the nodes of a block that are inside, and find the cut ends of the links that begin there."""
     g = level.nodes(block)
     own = tuple(slice(0, stop - start) for start, stop in block)
@@ -250,7 +253,7 @@ def _suspects(low: Values, high: Values, along: int) -> tuple[NDArray[Any], ...]
 class _Links:
     """Some links along an axis, given by the numbers of their lower nodes along each axis of an array."""
 
-    def __init__(self, level: _Level, axis: int, numbers: Sequence[NDArray[Any]]) -> None:
+    def __init__(self, level: Level, axis: int, numbers: Sequence[NDArray[Any]]) -> None:
         self.level, self.axis, self.numbers = level, axis, numbers
         lattice, arrays = level.lattice, level.arrays
         self.places = [line.coordinates[numbers[arrays.array_axis(each)]] for each, line in enumerate(lattice.axes)]
