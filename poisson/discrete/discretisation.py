@@ -478,7 +478,7 @@ class Discretisation:
         return any(each.absorbs for each in (*self.problem.faces, *self.problem.bodies))
 
     @property
-    def _constant_a(self) -> float | None:
+    def constant_a(self) -> float | None:
         """a where it is the same everywhere, in dielectrics, too."""
         media = any(body.kind == DIELECTRIC for body in self.problem.bodies)
         return None if media else number(self.problem.a)
@@ -487,7 +487,7 @@ class Discretisation:
         self, backend: Maker, operator: Operator, into: Samples | None, known: Collection[str]
     ) -> Operator:
         """The operator with its coefficients on the same nodes."""
-        a, c = self._constant_a, number(self.problem.c)
+        a, c = self.constant_a, number(self.problem.c)
         found = replace(self._coefficients(backend, operator, into, known), alpha=self._least_alpha)
         if into is not None:
             into.coefficients = found
@@ -507,7 +507,7 @@ class Discretisation:
         The arguments are as for `operator_on`.
         """
         shape = operator.array_shape
-        a, c = self._constant_a, number(self.problem.c)
+        a, c = self.constant_a, number(self.problem.c)
         before = into and into.coefficients
         links, reaction = (before.links, before.c) if before else (None, None)
         a_ends, c_ends = ((value, value) if value is not None else (0.0, 0.0) for value in (a, c))
