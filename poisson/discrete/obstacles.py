@@ -67,9 +67,14 @@ class Obstacles:
 
     def flow(self, number: int, u: NDArray[Any]) -> float:
         """∫ −a ∂u/∂n over the surface of a body, with the normal into it, in U·L^(d−2), as the equations balance it."""
-        own = self.body == number
-        at = tuple(index[own] for index in self.open.cut)
-        return float((self.alpha[own] * u[at] - self.g[own]).sum())
+        flow = self.alpha * u.reshape(self.lattice.array_shape)[self.open.cut] - self.g
+        return float(flow[self.body == number].sum())
+
+    def flows(self, u: NDArray[Any]) -> Values:
+        """The same in the control volume of each node, over the surfaces of all bodies."""
+        found = np.zeros(self.lattice.array_shape)
+        found[self.open.cut] = self.alpha * u.reshape(found.shape)[self.open.cut] - self.g
+        return found
 
     def links(self, axis: int) -> Values:
         """The open part of the faces that links along an axis go through, as `Coefficients.links` has them."""

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.surface import surface_of
 from poisson.mesh.boundary import Rule
 from poisson.problem import sampling
 from poisson.problem.problem import Problem, number
@@ -67,6 +68,8 @@ def prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block
     beside = _cut(u, block)
     flow = sampling.face_outflow(discretisation.problem, np, face, block, beside.squeeze(place))
     flow = np.broadcast_to(np.asarray(flow, dtype=np.float64), beside.squeeze(place).shape)
+    if surface := surface_of(discretisation.problem):
+        flow = flow * surface.on_face(face, block)
     return np.asarray(np.expand_dims(flow, place) * areas(discretisation, face // 2, block))
 
 
@@ -99,7 +102,7 @@ class _Wall:
         for axis in range(self.grid.dimension):
             if axis != self.axis:
                 along += self._along(axis)
-        rest = along + self._made() - self._through_others()
+        rest = along + self._made() - self._through_others() - self._into_bodies()
         return math.fsum([float(through.sum()), float((rest / self.walls).sum())])
 
     def _walls(self) -> NDArray[np.float64]:
@@ -109,22 +112,32 @@ class _Wall:
             found[where] += 1.0
         return found
 
-    def _a(self, block: Block) -> NDArray[np.float64] | float:
-        a = number(self.problem.a)
-        return sampling.nodes(self.problem, np, "equation.a", self.problem.a, block) if a is None else a  # type: ignore[arg-type]
+    def _link(self, axis: int, block: Block) -> Any:
+        """a on the links along an axis above the nodes of a block, one layer of them or all, times its open part."""
+        surface, a = surface_of(self.problem), number(self.problem.a)
+        place = _place(self.discretisation, axis)
+        low, high = block[place]
+        found: Any = a
+        if surface and surface.media:
+            found = _cut(surface.media_links[axis], block)
+        elif a is None:
+            two = block if high > low + 1 else (*block[:place], (low, low + 2), *block[place + 1 :])
+            nodes = sampling.nodes(self.problem, np, "equation.a", self.problem.a, two)  # type: ignore[arg-type]
+            found = sampling.link_mean(self.problem.mean, nodes, np.roll(nodes, -1, axis=place))
+            found = np.take(found, range(high - low), axis=place)
+        if surface and surface.obstacles:
+            found = found * _cut(surface.obstacles.links(axis).reshape(surface.shape), block)
+        return found
 
     def _through_links(self) -> NDArray[np.float64]:
         """The flux through the links from the next layer."""
         two = plane(self.discretisation, self.face, 2)
-        u, a = np.moveaxis(_cut(self.u, two), self.place, 0), self._a(two)
+        u = np.moveaxis(_cut(self.u, two), self.place, 0)
         wall, inner = (1, 0) if self.upper else (0, 1)
         slope = (u[inner] - u[wall]) / self.grid.axes[self.axis].gaps[-1 if self.upper else 0]
-        if not isinstance(a, float):
-            a = np.moveaxis(a, self.place, 0)
-            slope = slope * sampling.link_mean(self.problem.mean, a[inner], a[wall])
-        else:
-            slope = slope * a
-        return np.asarray(np.expand_dims(slope, self.place) * areas(self.discretisation, self.axis, self.block))
+        low = two[self.place][0]
+        link = self._link(self.axis, (*two[: self.place], (low, low + 1), *two[self.place + 1 :]))
+        return np.asarray(np.expand_dims(slope, self.place) * link * areas(self.discretisation, self.axis, self.block))
 
     def _along(self, axis: int) -> NDArray[np.float64]:
         """The flux through the links along the face into each node, but for links that count for another Dirichlet
@@ -132,15 +145,11 @@ class _Wall:
         """
         place, line = _place(self.discretisation, axis), self.grid.axes[axis]
         gaps = np.append(line.gaps, line.gaps[-1:])[: line.nodes].reshape((-1,) + (1,) * (self.walls.ndim - 1))
-        u, a = np.moveaxis(_cut(self.u, self.block), place, 0), self._a(self.block)
+        u = np.moveaxis(_cut(self.u, self.block), place, 0)
         # Half a cell across the face, and the whole of the third axis.
-        area = areas(self.discretisation, axis, self.block)
+        area = areas(self.discretisation, axis, self.block) * self._link(axis, self.block)
         area = np.moveaxis(np.broadcast_to(area, self.walls.shape), place, 0)
-        link: Any = a
-        if not isinstance(a, float):
-            a = np.moveaxis(a, place, 0)
-            link = sampling.link_mean(self.problem.mean, a, np.roll(a, -1, axis=0))
-        upwards = area * link * (np.roll(u, -1, axis=0) - u) / gaps
+        upwards = area * (np.roll(u, -1, axis=0) - u) / gaps
         if not line.wraps:
             upwards[-1] = 0.0
         brought = upwards - np.roll(upwards, 1, axis=0)
@@ -153,7 +162,16 @@ class _Wall:
         """The integral of f − c u over each control volume."""
         f, c, u = self._made_of()
         half_a_cell = float(self.grid.axes[self.axis].lengths[-1 if self.upper else 0])
-        return np.asarray(half_a_cell * areas(self.discretisation, self.axis, self.block) * (f - c * u))
+        volumes: Any = half_a_cell * areas(self.discretisation, self.axis, self.block)
+        if (surface := surface_of(self.problem)) and surface.obstacles:
+            volumes = volumes * _cut(surface.obstacles.open.volumes.reshape(surface.shape), self.block)
+        return np.asarray(volumes * (f - c * u))
+
+    def _into_bodies(self) -> NDArray[np.float64] | float:
+        """The flux through the surfaces of bodies in the control volumes."""
+        if not (surface := surface_of(self.problem)) or not surface.obstacles:
+            return 0.0
+        return _cut(surface.obstacles.flows(self.u).reshape(surface.shape), self.block)
 
     def _made_of(self) -> tuple[Any, Any, NDArray[np.float64]]:
         problem, c = self.problem, number(self.problem.c)

@@ -25,7 +25,7 @@ from poisson.errors import CaseError
 from poisson.problem.bodies import FLOATING
 from poisson.problem.fields import stored
 from poisson.problem.problem import Problem, number
-from poisson.problem.sampling import POSITIVE, Block, evaluated, limit_of_a, nodes, require_values
+from poisson.problem.sampling import POSITIVE, Block, evaluated, limit_of_a, link_mean, nodes, require_values
 from poisson.problem.surfaces import Cuts, coordinates_of
 
 if TYPE_CHECKING:
@@ -139,6 +139,16 @@ class Surface:
         places = [part[which] for part in self.numbers]
         places[along] = np.where(side, line.link_numbers[1][places[along]], line.link_numbers[0][places[along]])
         return tuple(places)
+
+    @cached_property
+    def media_links(self) -> tuple[Values, ...]:
+        """a on all links, of the shape of the arrays, for each axis."""
+        assert self.media is not None
+        ends = [(self.lattice.array_axis(axis), line.link_ends) for axis, line in enumerate(self.lattice.axes)]
+        a, mean = self.media.a, self.problem.mean
+        found = [link_mean(mean, *(np.take(a, nodes, axis=place) for nodes in both)) for place, both in ends]
+        self.media.join(found)
+        return tuple(found)
 
     @cached_property
     def inside(self) -> Sparse:
