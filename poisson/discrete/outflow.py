@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.discretisation import Discretisation
-from poisson.discrete.surface import surface_of
 from poisson.mesh.boundary import Rule
 from poisson.problem import sampling
 from poisson.problem.problem import Problem, number
@@ -68,7 +67,7 @@ def prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block
     beside = _cut(u, block)
     flow = sampling.face_outflow(discretisation.problem, np, face, block, beside.squeeze(place))
     flow = np.broadcast_to(np.asarray(flow, dtype=np.float64), beside.squeeze(place).shape)
-    if surface := surface_of(discretisation.problem):
+    if surface := discretisation.surface:
         flow = flow * surface.on_face(face, block)
     return np.asarray(np.expand_dims(flow, place) * areas(discretisation, face // 2, block))
 
@@ -114,7 +113,7 @@ class _Wall:
 
     def _link(self, axis: int, block: Block) -> Any:
         """a on the links along an axis above the nodes of a block, one layer of them or all, times its open part."""
-        surface, a = surface_of(self.problem), number(self.problem.a)
+        surface, a = self.discretisation.surface, number(self.problem.a)
         place = _place(self.discretisation, axis)
         low, high = block[place]
         found: Any = a
@@ -163,13 +162,13 @@ class _Wall:
         f, c, u = self._made_of()
         half_a_cell = float(self.grid.axes[self.axis].lengths[-1 if self.upper else 0])
         volumes: Any = half_a_cell * areas(self.discretisation, self.axis, self.block)
-        if (surface := surface_of(self.problem)) and surface.obstacles:
+        if (surface := self.discretisation.surface) and surface.obstacles:
             volumes = volumes * _cut(surface.obstacles.open.volumes.reshape(surface.shape), self.block)
         return np.asarray(volumes * (f - c * u))
 
     def _into_bodies(self) -> NDArray[np.float64] | float:
         """The flux through the surfaces of bodies in the control volumes."""
-        if not (surface := surface_of(self.problem)) or not surface.obstacles:
+        if not (surface := self.discretisation.surface) or not surface.obstacles:
             return 0.0
         return _cut(surface.obstacles.flows(self.u).reshape(surface.shape), self.block)
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from poisson.backends.base import Backend
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.flux import link_flux
-from poisson.discrete.surface import surface_of
-from poisson.discrete.surface_fields import write_beside
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import over_slabs, slabs
 from poisson.output.record import ErrorNorms
@@ -92,7 +90,7 @@ def vectors(
     through_links = "flux" in names and operator.links is not None and differences.order == 2
     if through_links:
         found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)[own]
-    surface = surface_of(discretisation.problem)
+    surface = discretisation.surface
     if {"gradient", "E"}.intersection(names) or not through_links or surface:
         bound = backend.bind(differences)
         gradient = np.empty((*discretisation.owned.array_shape, grid.dimension), dtype=backend.dtype)
@@ -104,6 +102,8 @@ def vectors(
         if "flux" in names and not through_links:
             found["flux"] = _flux(discretisation, gradient)
         if surface:
+            from poisson.discrete.surface_fields import write_beside
+
             a = discretisation.constant_a or discretisation.a(np, 0, gradient.shape[0])
             write_beside(surface, backend.to_host(result.u), gradient, found.get("flux"), a)
         if "E" in names:
