@@ -73,7 +73,7 @@ class CutVolumes:
 
     def on_face(self, lattice: Lattice, face: int) -> Values:
         """The open part of a face of the box at each node next to it, without that axis."""
-        return np.take(self.faces[face // 2], -(face % 2), axis=lattice.array_axis(face // 2))
+        return np.asarray(np.take(self.faces[face // 2], -(face % 2), axis=lattice.array_axis(face // 2)))
 
 
 def cut_volumes(lattice: Lattice, level: Values, closed: NDArray[np.bool_] | None = None) -> CutVolumes:

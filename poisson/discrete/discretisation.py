@@ -192,6 +192,13 @@ class Discretisation:
         lattice = _some_rows(whole.lattice, start, stop)
         if whole.coefficients is None:
             return replace(whole, lattice=lattice)
+        if self.surface is not None:
+            links, reaction = self.surface.exactly(lambda: self.operator_on(backend), backend)
+            rows = lattice.axes[-1].index
+            arrays = [backend.from_host(np.ascontiguousarray(each[rows])) for each in (*links, reaction)]
+            return replace(
+                whole, lattice=lattice, coefficients=replace(whole.coefficients, links=tuple(arrays[:-1]), c=arrays[-1])
+            )
         # Not a word to the other ranks, which may have more or fewer such parts.
         found = replace(self, share=None)._coefficients(backend, Operator(lattice))
         own = replace(whole.coefficients, links=found.links, c=found.c)
@@ -475,7 +482,8 @@ class Discretisation:
 
     @property
     def _absorbs(self) -> bool:
-        return any(each.absorbs for each in (*self.problem.faces, *self.problem.bodies))
+        problem = self.problem
+        return any(face.absorbs for face in problem.faces) or any(body.absorbs for body in problem.bodies)
 
     @property
     def constant_a(self) -> float | None:

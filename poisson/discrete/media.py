@@ -54,7 +54,7 @@ def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:
     lattice, values = problem.lattice.of_arrays, a()
     inside = cuts.inside.ravel()
     for number, body in enumerate(problem.bodies, start=1):
-        which = np.flatnonzero(inside == number) if body.kind == DIELECTRIC else inside[:0]
+        which = np.flatnonzero(inside == number).astype(np.int64)
         if which.size:
             key, places = f"body.{number}.{DIELECTRIC}", coordinates_of(problem.lattice, which)
             found = np.broadcast_to(evaluated(key, body.value, np, places, ()), which.shape)

@@ -9,6 +9,7 @@ has g times that. So the operator is symmetric, and has nothing but coefficients
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
@@ -94,6 +95,7 @@ class Surface:
         self.cuts: Cuts = problem.cuts
         self.lattice = problem.lattice.of_arrays
         self.shape = self.lattice.array_shape
+        self._exact: tuple[list[Values], Values] | None = None
 
     # ---- bodies with a flow through their surfaces, and dielectrics
 
@@ -101,7 +103,8 @@ class Surface:
     def obstacles(self) -> Obstacles | None:
         """What Neumann and Robin bodies leave open; where nothing holds u, of the largest part of the box alone."""
         found, problem = obstacles_of(self.problem.lattice, self.problem.bodies, self._nodes_a), self.problem
-        absorbs = number(problem.c) != 0.0 or any(each.absorbs for each in (*problem.faces, *problem.bodies))
+        absorbs = number(problem.c) != 0.0 or any(face.absorbs for face in problem.faces)
+        absorbs = absorbs or any(body.absorbs for body in problem.bodies)
         if found is None or absorbs or self.cuts.node.size or self.lattice.holds:
             return found
         opened = [found.links(axis).reshape(self.shape) > 0.0 for axis in range(problem.lattice.dimension)]
@@ -119,9 +122,10 @@ class Surface:
 
     def _nodes_a(self) -> Values:
         block = tuple((0, count) for count in self.shape)
-        if (constant := number(self.problem.a)) is not None:
-            return np.full(self.shape, constant)
-        return np.asarray(nodes(self.problem, np, "equation.a", self.problem.a, block, limit_of_a(self.problem)))
+        a = self.problem.a
+        if isinstance(a, (int, float)):
+            return np.full(self.shape, float(a))
+        return np.asarray(nodes(self.problem, np, "equation.a", a, block, limit_of_a(self.problem)))
 
     @cached_property
     def open_links(self) -> Values | float:
@@ -294,6 +298,14 @@ class Surface:
     def _sums(self, values: Values) -> Sparse:
         nodes, first = np.unique(self.cuts.node, return_index=True)
         return Sparse(nodes, np.add.reduceat(values, first) if nodes.size else values, self.shape)
+
+    def exactly(self, operator: Callable[[], Operator], backend: Maker) -> tuple[list[Values], Values]:
+        """The links and c of the operator in float64 on the host, which the function makes on a backend once."""
+        if self._exact is None:
+            found = operator().coefficients
+            assert found is not None and found.links is not None
+            self._exact = [np.asarray(backend.to_host(each)) for each in found.links], backend.to_host(found.c)
+        return self._exact
 
     def on(self, operator: Operator, backend: Maker) -> Operator:
         """The operator with the bodies, given that of the problem without them, on a backend."""
