@@ -153,7 +153,7 @@ def _of_simplex(values: Values) -> Values:
     ordered = np.sort(values, axis=1)[:, ::-1]
     corners_ = values.shape[1]
     positive = (values > 0.0).sum(axis=1)
-    found = (positive == corners_).astype(np.float64)
+    found: Values = (positive == corners_).astype(np.float64)
 
     def along(high: Values, low: Values) -> Values:
         """The part of edges that is positive, from their positive end."""

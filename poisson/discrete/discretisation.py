@@ -35,6 +35,7 @@ from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
 from poisson.problem import sampling
 from poisson.problem.bodies import DIELECTRIC
+from poisson.problem.faces import may_absorb
 from poisson.problem.problem import Coefficient, Problem, number
 from poisson.problem.sampling import Block
 
@@ -193,12 +194,8 @@ class Discretisation:
         if whole.coefficients is None:
             return replace(whole, lattice=lattice)
         if self.surface is not None:
-            links, reaction = self.surface.exactly(lambda: self.operator_on(backend), backend)
-            rows = lattice.axes[-1].index
-            arrays = [backend.from_host(np.ascontiguousarray(each[rows])) for each in (*links, reaction)]
-            return replace(
-                whole, lattice=lattice, coefficients=replace(whole.coefficients, links=tuple(arrays[:-1]), c=arrays[-1])
-            )
+            links, reaction = self.surface.rows(lattice, lambda: self.operator_on(backend), backend)
+            return replace(whole, lattice=lattice, coefficients=replace(whole.coefficients, links=links, c=reaction))
         # Not a word to the other ranks, which may have more or fewer such parts.
         found = replace(self, share=None)._coefficients(backend, Operator(lattice))
         own = replace(whole.coefficients, links=found.links, c=found.c)
@@ -304,7 +301,8 @@ class Discretisation:
         for block in self._blocks():
             volumes = self._volumes(xp, block)
             f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
-            self._open(xp, f, block)
+            if surface := self.surface:
+                surface.open(xp, f, block)
             total += float((volumes * f).sum())
             size += float((volumes * abs(f)).sum())
         return total, size
@@ -340,7 +338,7 @@ class Discretisation:
             f"∫f = {balance.source:.6g}, ∮g = {balance.flux:.6g}, ∫f + ∮g = {balance.defect:.3g} "
             f"({abs(relative):.2g} of ∫|f| + ∮|g|)"
         )
-        volume = self.volume
+        volume = math.prod(self.problem.lattice.extent) - (self.surface.closed if self.surface else 0.0)
         if not balance.compatible:
             raise IncompatibleSource(
                 f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but {numbers}, and the grid explains at "
@@ -353,21 +351,12 @@ class Discretisation:
         )
         return replace(self, shift=balance.defect / volume)
 
-    @property
-    def volume(self) -> float:
-        """The volume of the box that Neumann and Robin bodies leave open, in L^d."""
-        whole = math.prod(self.problem.lattice.extent)
-        if not (surface := self.surface) or not surface.obstacles:
-            return whole
-        closed = 1.0 - surface.obstacles.open.volumes
-        cell = math.prod(self.problem.lattice.spacing)
-        return whole - cell * float((closed * self.problem.lattice.volumes()).sum())
-
     # ---- on blocks of the grid
 
     def _source(self, xp: ModuleType, block: Block) -> Any:
         values, surface = self._f(xp, block), self.surface
-        self._open(xp, values, block)
+        if surface:
+            surface.open(xp, values, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
             term = sampling.face_source(self.problem, xp, face, block)
             values[where] += term * xp.asarray(surface.on_face(face, block)) if surface else term
@@ -379,11 +368,6 @@ class Discretisation:
         for _, where in sampling.held_faces(self.problem, block):
             values[where] = 0.0
         return values
-
-    def _open(self, xp: ModuleType, values: Any, block: Block) -> None:
-        """Multiply by the open part of each control volume, where bodies close others."""
-        if (surface := self.surface) and surface.obstacles:
-            surface.volumes.scale(xp, values, block)
 
     def _f(self, xp: ModuleType, block: Block) -> Any:
         values = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
@@ -419,8 +403,8 @@ class Discretisation:
 
     def _reaction(self, xp: ModuleType, block: Block) -> Any:
         values, surface = self._c(xp, block), self.surface
-        self._open(xp, values, block)
         if surface and surface.obstacles:
+            surface.open(xp, values, block)
             surface.absorbed.add(xp, values, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
             if self.problem.faces[face].kind.takes_alpha:
@@ -482,8 +466,7 @@ class Discretisation:
 
     @property
     def _absorbs(self) -> bool:
-        problem = self.problem
-        return any(face.absorbs for face in problem.faces) or any(body.absorbs for body in problem.bodies)
+        return any(may_absorb(each.alpha) for each in (*self.problem.faces, *self.problem.bodies))
 
     @property
     def constant_a(self) -> float | None:

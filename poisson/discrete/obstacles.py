@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.discrete.cut_volumes import CutVolumes, corners, cut_volumes
+from poisson.discrete.cut_volumes import LEAST, CutVolumes, corners, cut_volumes
 from poisson.errors import CaseError
+from poisson.mesh.boundary import FACE_NAMES
 from poisson.problem.bodies import NEUMANN, ROBIN, Body
 from poisson.problem.expressions import Expression
 from poisson.problem.sampling import NOT_NEGATIVE, evaluated, require_values
@@ -75,6 +76,23 @@ class Obstacles:
         found = np.zeros(self.lattice.array_shape)
         found[self.open.cut] = self.alpha * u.reshape(found.shape)[self.open.cut] - self.g
         return found
+
+    def require_walls(self) -> None:
+        """Refuse surfaces that are askew to a face half a cell before the nodes, through which the flow depends on u.
+
+        The conductance of the wall is that of the next link. Raises `CaseError`.
+        """
+        for face, name in enumerate(FACE_NAMES[: 2 * self.lattice.dimension]):
+            axis, upper = divmod(face, 2)
+            if self.lattice.axes[axis].walls[upper]:
+                links = np.moveaxis(self.links(axis), self.lattice.array_axis(axis), 0)[-upper]
+                if np.abs(links - self.open.on_face(self.lattice, face)).max() > LEAST:
+                    raise CaseError(
+                        [
+                            f"boundary.{name}: a neumann or robin body reaches this face, half a cell before the "
+                            "nodes; allowed: nodes on the face, or a body whose surface is at right angles to it"
+                        ]
+                    )
 
     def links(self, axis: int) -> Values:
         """The open part of the faces that links along an axis go through, as `Coefficients.links` has them."""
@@ -131,7 +149,7 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Value
         own, given = body == number, bodies[number - 1]
         for key, out in ((given.kind, g), ("alpha", alpha)):
             data = getattr(given, key)
-            if data is not None:
+            if data is not None and own.any():
                 out[own] = _at_surface(f"body.{number}.{key}", data, [place[own] for place in points])
     nodes = [axis.coordinates[found.cut[lattice.array_axis(number)]] for number, axis in enumerate(lattice.axes)]
     distance = sum((place - node) * along for place, node, along in zip(points, nodes, found.normals.T, strict=True))

@@ -24,6 +24,7 @@ from poisson.discrete.obstacles import Obstacles, obstacles_of
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.errors import CaseError
 from poisson.problem.bodies import FLOATING
+from poisson.problem.faces import may_absorb
 from poisson.problem.fields import stored
 from poisson.problem.problem import Problem, number
 from poisson.problem.sampling import POSITIVE, Block, evaluated, limit_of_a, link_mean, nodes, require_values
@@ -31,6 +32,7 @@ from poisson.problem.surfaces import Cuts, coordinates_of
 
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Maker
+    from poisson.mesh.lattice import Lattice
 
 Values = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -95,7 +97,7 @@ class Surface:
         self.cuts: Cuts = problem.cuts
         self.lattice = problem.lattice.of_arrays
         self.shape = self.lattice.array_shape
-        self._exact: tuple[list[Values], Values] | None = None
+        self._exact: list[Values] | None = None
 
     # ---- bodies with a flow through their surfaces, and dielectrics
 
@@ -103,8 +105,10 @@ class Surface:
     def obstacles(self) -> Obstacles | None:
         """What Neumann and Robin bodies leave open; where nothing holds u, of the largest part of the box alone."""
         found, problem = obstacles_of(self.problem.lattice, self.problem.bodies, self._nodes_a), self.problem
+        if found:
+            found.require_walls()
         absorbs = number(problem.c) != 0.0 or any(face.absorbs for face in problem.faces)
-        absorbs = absorbs or any(body.absorbs for body in problem.bodies)
+        absorbs = absorbs or any(may_absorb(body.alpha) for body in problem.bodies)
         if found is None or absorbs or self.cuts.node.size or self.lattice.holds:
             return found
         opened = [found.links(axis).reshape(self.shape) > 0.0 for axis in range(problem.lattice.dimension)]
@@ -165,6 +169,19 @@ class Surface:
         """The open part of each control volume that is not open as a whole."""
         assert self.obstacles is not None
         return self._sparse(self.obstacles.open.volumes, self.obstacles.open.volumes != 1.0)
+
+    @property
+    def closed(self) -> float:
+        """The volume of the box that Neumann and Robin bodies close, in L^d."""
+        if self.obstacles is None:
+            return 0.0
+        lattice = self.problem.lattice
+        return float(((1.0 - self.obstacles.open.volumes) * lattice.volumes()).sum() * np.prod(lattice.spacing))
+
+    def open(self, xp: ModuleType, values: Any, block: Block) -> None:
+        """Multiply values on a block by the open part of each control volume."""
+        if self.obstacles:
+            self.volumes.scale(xp, values, block)
 
     @cached_property
     def absorbed(self) -> Sparse:
@@ -299,13 +316,15 @@ class Surface:
         nodes, first = np.unique(self.cuts.node, return_index=True)
         return Sparse(nodes, np.add.reduceat(values, first) if nodes.size else values, self.shape)
 
-    def exactly(self, operator: Callable[[], Operator], backend: Maker) -> tuple[list[Values], Values]:
-        """The links and c of the operator in float64 on the host, which the function makes on a backend once."""
+    def rows(self, lattice: Lattice, operator: Callable[[], Operator], backend: Maker) -> tuple[tuple[Any, ...], Any]:
+        """The links and c of some rows of the operator, which the function makes in float64 once, on a backend."""
         if self._exact is None:
             found = operator().coefficients
             assert found is not None and found.links is not None
-            self._exact = [np.asarray(backend.to_host(each)) for each in found.links], backend.to_host(found.c)
-        return self._exact
+            self._exact = [np.asarray(backend.to_host(each)) for each in (*found.links, found.c)]
+        index = lattice.axes[-1].index
+        *links, c = (backend.from_host(np.ascontiguousarray(each[index])) for each in self._exact)
+        return tuple(links), c
 
     def on(self, operator: Operator, backend: Maker) -> Operator:
         """The operator with the bodies, given that of the problem without them, on a backend."""
@@ -327,9 +346,8 @@ class Surface:
                 turned = np.moveaxis(links[axis], along, 0)
                 turned[-1] = turned[-2]
         c = np.full(shape, operator.c) if before.c is None else np.array(backend.to_host(before.c), dtype=np.float64)
-        if self.obstacles and before.c is None and operator.c:
-            every = tuple((0, count) for count in shape)
-            self.volumes.scale(np, c, every)
+        if before.c is None and operator.c:
+            self.open(np, c, tuple((0, count) for count in shape))
         sums = self._sums(self.conductance)
         c.ravel()[sums.nodes] += sums.values
         arrays = tuple(backend.from_host(each) for each in links)

@@ -124,12 +124,6 @@ class Body:
         """
         return getattr(self, self.kind)
 
-    @property
-    def absorbs(self) -> bool:
-        """Whether α may be other than zero."""
-        constant = isinstance(self.alpha, Expression) and self.alpha.is_constant
-        return self.alpha is not None and not (constant and self.alpha.value == 0.0)
-
 
 def bodies_of(given: Any, reader: Reader, lattice: Lattice | None) -> tuple[Body, ...]:
     """The bodies with data that can be evaluated, from tables or from what a user gives in Python.

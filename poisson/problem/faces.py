@@ -9,6 +9,7 @@ Where Neumann and Robin faces meet, each adds its own terms.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES, Kind
@@ -43,9 +44,14 @@ class Face:
     @property
     def absorbs(self) -> bool:
         """Whether α may be other than zero: it is not known to be before it is computed."""
-        if isinstance(self.alpha, Expression) and self.alpha.is_constant:
-            return self.alpha.value != 0.0
-        return self.alpha is not None
+        return may_absorb(self.alpha)
+
+
+def may_absorb(alpha: Any) -> bool:
+    """Whether α, of a face or a body, may be other than zero."""
+    if isinstance(alpha, Expression) and alpha.is_constant:
+        return alpha.value != 0.0
+    return alpha is not None
 
 
 def face_shape(nodes: tuple[int, ...], face: int) -> tuple[int, ...]:

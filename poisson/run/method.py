@@ -17,7 +17,8 @@ from poisson.backends.ledger import counted
 from poisson.backends.registry import AUTO
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.samples import Samples
-from poisson.mesh.differences import Differences
+from poisson.errors import CaseError
+from poisson.mesh.differences import ORDERS, Differences
 from poisson.problem import sampling
 from poisson.problem.problem import Problem
 from poisson.run.backend import falling_back, local_backend
@@ -138,6 +139,8 @@ def renewed(setup: Setup, request: Request, before: Problem) -> bool:
 
 
 def _differences(discretisation: Discretisation, order: int) -> Differences:
+    if discretisation.problem.bodies and order != ORDERS[0]:
+        raise CaseError([f"order: {order}; allowed: {ORDERS[0]} with bodies in the box"])
     if discretisation.share is None:
         return Differences(discretisation.whole_lattice, order)
     return Differences(discretisation.share.lattice, order)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Outlines of bodies in pictures: where they are, and what they cover.
+
+Covers poisson.output.pictures.outlines.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import poisson
+from poisson import Body, Problem
+
+DISC = "hypot(x - 0.4, y - 0.5) < 0.2"
+x, y = np.meshgrid(*(np.linspace(0.0, 1.0, 17),) * 2)
+SURFACES = {"condition": DISC, "distance": np.hypot(x - 0.4, y - 0.5) - 0.2}
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_a_surface_is_drawn_where_it_is(surface: str) -> None:
+    """And all but dielectrics are covered; a body that does not reach the plane is not drawn."""
+    found = {}
+    for condition in ({"dirichlet": 1.0}, {"a": 5.0}, {"neumann": 0.0}):
+        bodies = [Body(SURFACES[surface], **condition), Body("x > 2", dirichlet=0.0)]
+        picture = poisson.solve(Problem.on_box((17, 17), f=1.0, bodies=bodies)).plot(lines=True)
+        found[next(iter(condition))] = [each for each in picture.axes[0].collections if 3.4 < each.get_zorder() < 3.7]
+    assert {kind: len(drawn) for kind, drawn in found.items()} == {"dirichlet": 2, "a": 1, "neumann": 2}
+    for drawn in found.values():
+        points = np.concatenate([path.vertices for path in drawn[-1].get_paths()])
+        distance = np.hypot(*(points - (0.4, 0.5)).T)
+        assert np.abs(distance - 0.2).max() < (1e-3 if surface == "condition" else 1e-2)
+
+
+def test_planes_of_a_box_show_the_bodies_that_they_cut() -> None:
+    bodies = [Body({"shape": "sphere", "center": (0.5, 0.5, 0.5), "radius": 0.25}, dirichlet=1.0)]
+    solution = poisson.solve(Problem.on_box((9, 9, 9), bodies=bodies))
+    drawn = [
+        [each for each in axes.collections if each.get_zorder() == 3.6]
+        for axes in solution.plot(slice="z=0.4").axes[:1]
+    ]
+    points = np.concatenate([path.vertices for path in drawn[0][0].get_paths()])
+    assert np.abs(np.hypot(*(points - 0.5).T) - np.sqrt(0.25**2 - 0.1**2)).max() < 1e-3
+    assert not any(each.get_zorder() == 3.6 for each in solution.plot(slice="z=0.9").axes[0].collections)
+    assert sum(any(each.get_zorder() == 3.6 for each in axes.collections) for axes in solution.plot().axes) == 3
