@@ -466,7 +466,8 @@ class Discretisation:
 
     @property
     def _absorbs(self) -> bool:
-        return any(may_absorb(each.alpha) for each in (*self.problem.faces, *self.problem.bodies))
+        alphas = [face.alpha for face in self.problem.faces] + [body.alpha for body in self.problem.bodies]
+        return any(map(may_absorb, alphas))
 
     @property
     def constant_a(self) -> float | None:
