@@ -34,7 +34,6 @@ from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
 from poisson.problem import sampling
-from poisson.problem.bodies import DIELECTRIC
 from poisson.problem.faces import may_absorb
 from poisson.problem.problem import Coefficient, Problem, number
 from poisson.problem.sampling import Block
@@ -311,14 +310,12 @@ class Discretisation:
         """The integrals of the data of the faces and of their sizes, over this process's own nodes."""
         own, flux, scale = self._own, 0.0, 0.0
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, own):
-            g = sampling.face_source(self.problem, xp, face, own)
+            g = self._through(xp, face, own, sampling.face_source)
             on_it = zip(own, where, strict=True)
             block = tuple(each if isinstance(place, slice) else _end(each, place) for each, place in on_it)
             volumes = self._volumes(xp, block).reshape(
                 *(b - a for (a, b), w in zip(own, where, strict=True) if isinstance(w, slice))
             )
-            if surface := self.surface:
-                g = g * xp.asarray(surface.on_face(face, own))
             flux += float((volumes * g).sum())
             scale += float((volumes * abs(g)).sum())
         cell = math.prod(self.problem.lattice.spacing)
@@ -358,8 +355,7 @@ class Discretisation:
         if surface:
             surface.open(xp, values, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
-            term = sampling.face_source(self.problem, xp, face, block)
-            values[where] += term * xp.asarray(surface.on_face(face, block)) if surface else term
+            values[where] += self._through(xp, face, block, sampling.face_source)
         if surface:
             surface.source.add(xp, values, block)
             surface.held.write(xp, values, block, 0.0)
@@ -408,9 +404,13 @@ class Discretisation:
             surface.absorbed.add(xp, values, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
             if self.problem.faces[face].kind.takes_alpha:
-                term = sampling.face_reaction(self.problem, xp, face, block)
-                values[where] += term * xp.asarray(surface.on_face(face, block)) if surface else term
+                values[where] += self._through(xp, face, block, sampling.face_reaction)
         return values
+
+    def _through(self, xp: ModuleType, face: int, block: Block, term: Callable[..., Any]) -> Any:
+        """A term of the data of a face, for the part of it that bodies leave open."""
+        found = term(self.problem, xp, face, block)
+        return found * xp.asarray(self.surface.on_face(face, block)) if self.surface else found
 
     def _volumes(self, xp: ModuleType, block: Block) -> Any:
         return self.whole_lattice.volumes_in(block, xp)
@@ -472,8 +472,7 @@ class Discretisation:
     @property
     def constant_a(self) -> float | None:
         """a where it is the same everywhere, in dielectrics, too."""
-        media = any(body.kind == DIELECTRIC for body in self.problem.bodies)
-        return None if media else number(self.problem.a)
+        return None if self.surface and self.surface.media else number(self.problem.a)
 
     def _with_coefficients(
         self, backend: Maker, operator: Operator, into: Samples | None, known: Collection[str]
