@@ -160,6 +160,17 @@ class Backend(CallersArrays, Exchanges, Recordings):
         """The lattice of a coarser grid whose axes are those of `lattice`; a process may have all of a divided one."""
         return lattice
 
+    def gathers(self, lattice: Lattice, halved: Sequence[bool]) -> bool:
+        """Whether each process that has a part of a lattice has all of the one of every other node of some axes."""
+        return False
+
+    def sample(self, array: Array, lattice: Lattice, steps: Sequence[int]) -> NDArray[Any]:
+        """The values at one node of so many along each axis x, y(, z) of the whole lattice, on the host."""
+        values = self.view(array) if self.views else self.to_host(array)
+        with self.ordered():
+            values = values[tuple(slice((step - 1) // 2, None, step) for step in reversed(steps))]
+            return values if isinstance(values, np.ndarray) else values.get()
+
     # ---- reductions
 
     @abstractmethod

@@ -10,6 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from poisson.discrete.clusters import Clusters, clusters_of
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
@@ -31,6 +33,7 @@ class StencilOperations(ABC):
     stencil: FullStencil
 
     def __init__(self, backend: Backend, stencil: FullStencil) -> None:
+        _require_whole(stencil)
         self.backend = backend
         self.stencil = stencil
         # What needs no coefficient is the same for every operator on the lattice.
@@ -82,6 +85,20 @@ class StencilOperations(ABC):
         `result` gets (Σ w out q, 0). `out` is neither z nor p.
         """
 
+    def median_link(self, axis: int) -> float:
+        """The median of the positive sums of the links that go along an axis; 0 without any."""
+        positive = self._links_along(axis)
+        with self.backend.ordered():
+            return float(self.backend.array_module.median(positive)) if positive.size else 0.0
+
+    def _links_along(self, axis: int) -> Any:
+        """The positive sums of the links of each node that go along an axis; of a part those of all its nodes."""
+        backend, stencil = self.backend, self.stencil
+        along = [number for number, offset in enumerate(stencil.offsets, start=1) if offset[axis]]
+        with backend.ordered():
+            total = backend.view(stencil.coefficients)[(along, *stencil.lattice.owned)].sum(axis=0, dtype=np.float64)
+            return total[total > 0.0]
+
     def clusters(self, threshold: float) -> Clusters:
         """The groups of nodes that links above a threshold join (`poisson.discrete.clusters`).
 
@@ -100,6 +117,7 @@ class StencilTransferOperations(ABC):
     transfer: StencilTransfer
 
     def __init__(self, backend: Backend, transfer: StencilTransfer) -> None:
+        _require_whole(transfer.fine)
         self.backend = backend
         self.transfer = transfer
 
@@ -149,6 +167,11 @@ class ClusterOperations(ABC):
 
         w are the control volumes. The sums are in float64, in an order that is the same on every run.
         """
+
+
+def _require_whole(stencil: FullStencil) -> None:
+    if stencil.lattice.divided:
+        raise ValueError("a full stencil on a part of a lattice has no operations of its own: take `detached`")
 
 
 BALANCED = 1e-3

@@ -11,8 +11,8 @@ with Z the indicators of the groups and V the control volumes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,20 +33,21 @@ LOOSE = 1e-14
 class Clusters:
     """Disjoint groups of nodes, and the factor of the correction of each.
 
-    `lattice`: the nodes, fewer than 2³¹ and not divided. `nodes` (int32 array, shape (members,)): the numbers of the
-    nodes in C order, without padding: one group after the other, in each ascending. A backend copies NumPy arrays to
-    where its own are. `starts` (int64 array, shape (groups + 1,)): where each group begins in `nodes`, and their end.
-    `factors` (float64 array, shape (groups,)): 0.7 / (Zᵀ V A Z) of each.
+    `lattice`: the nodes, fewer than 2³¹; of a part those in its halo belong to none. `nodes` (int32 array, shape
+    (members,)): the numbers of the nodes in C order, without padding: one group after the other, in each ascending. A
+    backend copies NumPy arrays to where its own are. `starts` (int64 array, shape (groups + 1,)): where each group
+    begins in `nodes`, and their end. `factors` (float64 array, shape (groups,)): 0.7 / (Zᵀ V A Z) of each. `across`:
+    of a part, the groups that other parts have nodes of. `of_all`: how many groups and members all parts have.
     """
 
     lattice: Lattice
     nodes: Any
     starts: Any
     factors: Any
+    across: Across | None = None
+    of_all: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        if self.lattice.divided:
-            raise ValueError("clusters are not divided over processes")
         if self.nodes.dtype != np.int32 or self.starts.dtype != np.int64 or self.factors.dtype != np.float64:
             raise ValueError("the nodes of clusters are int32, their starts int64 and their factors float64")
 
@@ -59,21 +60,57 @@ class Clusters:
         """How many groups there are."""
         return int(self.factors.size)
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many groups and members there are, on all parts together."""
+        return self.of_all or (self.count, int(self.nodes.size))
 
-def clusters_of(stencil: FullStencil, coefficients: NDArray[Any], threshold: float) -> Clusters:
+
+@dataclass(frozen=True, eq=False)
+class Across:
+    """The groups that several parts have nodes of.
+
+    `here`: their nodes on this part, with factors of one. `numbers` (int64 array): the number of each of these among
+    the groups of all parts. `factors` (float64 array): those of all, by their numbers.
+    """
+
+    here: Clusters
+    numbers: NDArray[np.int64]
+    factors: NDArray[np.float64]
+
+
+class Parts(Protocol):
+    """The parts of a lattice, as far as groups go across their borders."""
+
+    def join(self, label: NDArray[Any], grouped: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+        """The groups joined over the borders.
+
+        `label`: the group of each node in C order; `grouped`: whether it has others. Returns: the groups of the nodes
+        again, and how many of them are of several parts. These come first, and have the same numbers on every part.
+        """
+
+    def total(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sums over all parts, in their order."""
+
+
+def clusters_of(
+    stencil: FullStencil, coefficients: NDArray[Any], threshold: float, parts: Parts | None = None
+) -> Clusters:
     """The components of two nodes or more that strong links join: link > threshold √(d_i d_j), with d = diag(V A).
 
     Fixed nodes belong to none, nor do nodes without an equation.
 
     `stencil`: A. `coefficients` (array of the shape of `FullStencil.stack`): its coefficients on the host. `threshold`:
-    between 0 and 1.
+    between 0 and 1. `parts`: the others, where the lattice is one of them; the coefficients are right in its halo.
     """
     from scipy import sparse  # 0.1 s
     from scipy.sparse.csgraph import connected_components
 
     lattice = stencil.lattice
-    free = np.zeros(lattice.array_shape, dtype=bool)
-    free[lattice.free] = True
+    free, owned = (np.zeros(lattice.array_shape, dtype=bool) for _ in range(2))
+    # The links of the outermost nodes of a halo are not all here.
+    free[lattice.equations], owned[lattice.owned] = True, True
+    held, counts = free.ravel(), owned.ravel()
     numbers = np.arange(free.size).reshape(free.shape)
     diagonal = coefficients[0].astype(np.float64)
     links = []
@@ -85,21 +122,46 @@ def clusters_of(stencil: FullStencil, coefficients: NDArray[Any], threshold: flo
         diagonal += np.bincount(here, values, free.size).reshape(free.shape)
         diagonal += np.bincount(there, values, free.size).reshape(free.shape)
         links.append((here, there, values))
-    root, held = np.sqrt(diagonal.ravel()), free.ravel()
+    positive = diagonal.ravel() > 0.0
+    root = np.sqrt(np.where(positive, diagonal.ravel(), np.inf))
     ends = [(here[strong], there[strong]) for here, there, values in links
             for strong in [(values > threshold * root[here] * root[there]) & held[here] & held[there]]]  # fmt: skip
     one, other = (np.concatenate(part) for part in zip(*ends, strict=True))
     graph = sparse.coo_array((np.ones(one.size, dtype=bool), (one, other)), shape=(free.size, free.size))
-    groups, label = connected_components(graph, directed=False)
+    groups, found = connected_components(graph, directed=False)
+    label: NDArray[np.int64] = np.asarray(found, dtype=np.int64)
+    shared = 0
+    if parts:
+        label, shared = parts.join(label, (np.bincount(label, minlength=groups) > 1)[label])
+        groups = max(shared, int(label.max()) + 1)
     # What holds a group is its excess and the links that leave it: nothing cancels.
-    loose = np.bincount(label, coefficients[0].astype(np.float64).ravel(), groups)
+    loose = np.bincount(label[counts], coefficients[0].astype(np.float64).ravel()[counts], groups)
     for here, there, values in links:
         leaving = label[here] != label[there]
         for end in (here, there):
-            loose += np.bincount(label[end[leaving]], values[leaving], groups)
-    kept = (np.bincount(label, minlength=groups) > 1) & (loose > LOOSE * np.bincount(label, diagonal.ravel(), groups))
-    nodes = np.flatnonzero(kept[label])
-    nodes = nodes[np.argsort(label[nodes], kind="stable")]
-    sizes = np.bincount(label[nodes], minlength=groups)[kept]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    return Clusters(lattice, nodes.astype(np.int32), starts.astype(np.int64), DAMPING / loose[kept])
+            counted = leaving & counts[end]
+            loose += np.bincount(label[end[counted]], values[counted], groups)
+    sizes: NDArray[np.int64] = np.bincount(label[counts], minlength=groups)
+    total = np.bincount(label[counts], diagonal.ravel()[counts], groups)
+    several = np.arange(groups) < shared
+    if parts:
+        sums = parts.total(np.stack([values[:shared] for values in (loose, total)]))
+        loose[:shared], total[:shared] = sums
+    kept: NDArray[np.bool_] = ((sizes > 1) | several) & (loose > LOOSE * total)
+
+    def members(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        nodes = np.flatnonzero(chosen[label] & counts)
+        nodes = nodes[np.argsort(label[nodes], kind="stable")]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(label[nodes], minlength=groups)[chosen])])
+        return nodes.astype(np.int32), starts.astype(np.int64)
+
+    own = Clusters(lattice, *members(kept & ~several), DAMPING / loose[kept & ~several])
+    if not parts:
+        return own
+    across = kept & several
+    mine = across & (sizes > 0)
+    of_parts = Clusters(lattice, *members(mine), np.ones(np.count_nonzero(mine)))
+    count, nodes = parts.total(np.array([own.count, own.nodes.size + of_parts.nodes.size], dtype=np.float64))
+    of_all = int(count) + int(np.count_nonzero(across)), int(nodes)
+    numbers = np.cumsum(across) - 1
+    return replace(own, across=Across(of_parts, numbers[mine], DAMPING / loose[across]), of_all=of_all)

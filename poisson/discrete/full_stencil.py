@@ -18,12 +18,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis
@@ -32,6 +33,20 @@ from poisson.mesh.lattice import Lattice
 
 Offset = tuple[int, ...]
 """From a node to a neighbour, along x, y(, z)."""
+
+
+HALO = 2
+"""Nodes at least beside those that a process owns: the weights at the next ones follow from links beyond them."""
+
+
+def divisible(lattice: Lattice) -> bool:
+    """Whether the axes of a part can be halved as those of the whole.
+
+    The part begins at an even node (`poisson.parallel.division.part_of`); an axis with other weights at each node is
+    not divided, nor one that wraps around an odd number of nodes.
+    """
+    parts = [(axis, axis.whole) for axis in lattice.axes if axis.whole]
+    return not any(axis.tabulated or axis.first % 2 or (whole.wraps and whole.nodes % 2) for axis, whole in parts)
 
 
 def countable(lattice: Lattice) -> bool:
@@ -66,8 +81,8 @@ class Stack:
 class FullStencil:
     """A symmetric operator with up to 9 points in 2D and 27 in 3D; the module has its formula.
 
-    `lattice`: the nodes, not divided; their rules say which are fixed and which axes wrap. `offsets`: the neighbours
-    with links, of `offsets_of` and in its order; none along an axis of one node. `coefficients` (array, optional): the
+    `lattice`: the nodes; their rules say which are fixed and which axes wrap. `offsets`: the neighbours with links, of
+    `offsets_of` and in its order; none along an axis of one node. `coefficients` (array, optional): the
     excess and the links to each offset, in 1/L², as an array of a backend in the shape of `stack`: float64, or float32
     whatever the type of the vectors. A subject without coefficients describes the layout alone.
     """
@@ -77,8 +92,6 @@ class FullStencil:
     coefficients: Any | None = None
 
     def __post_init__(self) -> None:
-        if self.lattice.divided:
-            raise ValueError("a full stencil is not divided over processes")
         if not countable(self.lattice):
             raise ValueError(f"a full stencil has fewer than 2^31 nodes, not {self.shape}")
         if [offset for offset in offsets_of(self.dimension) if offset in self.offsets] != list(self.offsets):
@@ -106,7 +119,12 @@ class FullStencil:
     @property
     def colored(self) -> bool:
         """Whether no two neighbours have indices of the same parities: an axis that wraps is even, or one node."""
-        return all(not axis.wraps or axis.nodes % 2 == 0 or axis.nodes == 1 for axis in self.lattice.axes)
+        return all(not axis.wraps or axis.nodes % 2 == 0 or axis.nodes == 1 for axis in self.lattice.whole.axes)
+
+    @property
+    def detached(self) -> FullStencil:
+        """The nodes of a part as a lattice of their own: what the outermost nodes of a halo get has no meaning."""
+        return replace(self, lattice=_detached(self.lattice)) if self.lattice.divided else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +137,19 @@ class StencilTransfer:
     `fine`: the operator that the weights follow; restriction and interpolation do not read its coefficients. `halved`:
     along which axes. `weights` (array, optional): the weight of a coarse node at the fine node in each of `directions`,
     as an array of a backend in the shape of `table` and the type of the coefficients; 0 where there is no such node or
-    either is fixed. Raises `ValueError` if no axis is halved, or one that has no free coarse node.
+    either is fixed. `gathers`: whether each process that has a part of the fine nodes has all coarse ones. Raises
+    `ValueError` if no axis is halved, or one that has no free coarse node.
     """
 
     fine: FullStencil
     halved: tuple[bool, ...]
     weights: Any | None = None
+    gathers: bool = False
 
     def __post_init__(self) -> None:
         if not any(self.halved):
             raise ValueError("no axis is halved")
-        for axis, halved in zip(self.fine.lattice.axes, self.halved, strict=True):
+        for axis, halved in zip(self.fine.lattice.whole.axes, self.halved, strict=True):
             if halved and (axis.nodes < (4 if axis.fixed == 2 else 3)):
                 raise ValueError(f"an axis of {axis.nodes} nodes leaves no free node when it is halved")
 
@@ -147,13 +167,24 @@ class StencilTransfer:
 
         The axes count as uniform: any control volumes would do, R and the product are made for them.
         """
-        axes = zip(self.fine.lattice.axes, self.halved, strict=True)
+        axes = zip((self.fine.lattice.whole if self.gathers else self.fine.lattice).axes, self.halved, strict=True)
         lattice = Lattice(tuple(_halved(axis) if halved else axis for axis, halved in axes))
         kept = [axis for axis, halved in enumerate(self.halved) if not halved]
         around = {(0,) * self.dimension, *self.fine.offsets, *(_opposite(offset) for offset in self.fine.offsets)}
         across = {tuple(offset[axis] for axis in kept) for offset in around}
         found = (o for o in offsets_of(self.dimension) if tuple(o[axis] for axis in kept) in across)
         return FullStencil(lattice, tuple(found))
+
+    @cached_property
+    def under(self) -> Lattice:
+        """The coarse nodes at fine ones: where the fine lattice is a part, a part with as wide a halo."""
+        axes = zip(self.fine.lattice.axes, self.halved, strict=True)
+        return Lattice(tuple(_under(axis) if halved else axis for axis, halved in axes))
+
+    @property
+    def detached(self) -> StencilTransfer:
+        """Between nodes of a part and those `under` it, as lattices of their own."""
+        return replace(self, fine=self.fine.detached, gathers=False) if self.fine.lattice.divided else self
 
     @cached_property
     def directions(self) -> tuple[Offset, ...]:
@@ -164,7 +195,7 @@ class StencilTransfer:
     @property
     def table(self) -> Stack:
         """The arrays of the weights: 2, 8 or 26 for one, two or three axes."""
-        return Stack(len(self.directions), self.coarse.lattice)
+        return Stack(len(self.directions), self.under)
 
     @property
     def product(self) -> Stack:
@@ -191,7 +222,9 @@ def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullS
     A node of a mask has no equation, and the links to it belong to the excess of its neighbours: what such a stencil
     is applied to must be zero there.
 
-    `backend`: where the coefficients are. `operator`: not divided. `into`: the backend of the type of the new arrays,
+    On a part the outermost nodes of a halo lack a link.
+
+    `backend`: where the coefficients are. `operator`: A. `into`: the backend of the type of the new arrays,
     on the same device; without it the same.
     """
     lattice, dimension = operator.lattice, operator.dimension
@@ -209,7 +242,8 @@ def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullS
                 continue
             c = operator.c if reaction is None else xp.maximum(reaction, 0.0)
             others = _product(lattice, range(dimension - 1))
-            excess = xp.asarray(lattice.along(dimension - 1, lattice.axes[-1].widths)) * xp.asarray(others) * c
+            slowest = lattice.along(dimension - 1, _widths(lattice.axes[-1]))
+            excess = xp.asarray(slowest) * xp.asarray(others) * c
             for axis in range(dimension):
                 excess = excess + _conductances(xp, operator, axis, links, fixed)[1]
             arrays.append(excess if fixed is None else xp.where(fixed, 0.0, excess))
@@ -220,7 +254,12 @@ def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullS
 
 def _product(lattice: Lattice, axes: Iterable[int]) -> Any:
     """The product of the control widths along some axes, in a shape that broadcasts."""
-    return math.prod((lattice.along(axis, lattice.axes[axis].widths) for axis in axes), start=1.0)
+    return math.prod((lattice.along(axis, _widths(lattice.axes[axis])) for axis in axes), start=1.0)
+
+
+def _widths(axis: Axis) -> NDArray[np.float64]:
+    """The control widths, in a halo too."""
+    return axis.undivided.widths[axis.index]
 
 
 def _conductances(xp: ModuleType, operator: Operator, axis: int, links: Any, fixed: Any) -> tuple[Any, Any]:
@@ -228,7 +267,7 @@ def _conductances(xp: ModuleType, operator: Operator, axis: int, links: Any, fix
     lattice, line = operator.lattice, operator.lattice.axes[axis]
     place, coupling = lattice.array_axis(axis), operator.couplings[axis]
     _, upper, extra = line.couplings
-    along = upper * line.widths
+    along = upper * _widths(line)
     if not line.tabulated:
         along = np.ones(line.nodes)  # across a mirror half a width has the link twice
     if not line.wraps:
@@ -240,7 +279,7 @@ def _conductances(xp: ModuleType, operator: Operator, axis: int, links: Any, fix
     rest: Any = 0.0
     if line.tabulated:
         below, above = (xp.take(a, xp.asarray(numbers), axis=place) for numbers in line.link_numbers)
-        rest = xp.asarray(coupling * lattice.along(axis, extra * line.widths)) * others * ((below + above) / 2.0)
+        rest = xp.asarray(coupling * lattice.along(axis, extra * _widths(line))) * others * ((below + above) / 2.0)
     if fixed is not None:
         beyond = xp.roll(fixed, -1, axis=place)
         cut = xp.where(fixed | beyond, flow, 0.0)
@@ -254,6 +293,34 @@ def _opposite(offset: Sequence[int]) -> Offset:
 
 
 def _halved(axis: Axis) -> Axis:
-    """The axis of every other node."""
+    """The axis of every other node; of a part those at nodes that it owns, with a halo that begins and ends even."""
+    if axis.whole is not None:
+        coarse, (start, stop) = _halved(axis.whole), _owned(axis)
+        return coarse.part(start, stop, (HALO + (start - HALO) % 2, HALO + (stop + HALO + 1) % 2))
     nodes = axis.nodes // 2 + 1 if axis.rules[1] is Rule.FIXED else -(-axis.nodes // 2)
     return Axis(nodes, 2.0 * axis.spacing, axis.rules)
+
+
+def _owned(axis: Axis) -> tuple[int, int]:
+    """The nodes that a part owns of the axis of every other node."""
+    start, stop = axis.first + axis.halo[0], axis.first + axis.nodes - axis.halo[1]
+    whole = axis.undivided
+    return -(-start // 2), _halved(whole).nodes if stop == whole.nodes else -(-stop // 2)
+
+
+def _under(axis: Axis) -> Axis:
+    """The nodes of the axis of every other node that lie at those of an axis, or a part, which begins even."""
+    if axis.whole is None:
+        return _halved(axis)
+    nodes, first, (start, stop) = _halved(_detached_axis(axis)).nodes, axis.first // 2, _owned(axis)
+    halo = start - first, first + nodes - stop
+    return Axis(nodes, 2.0 * axis.spacing, axis.rules, whole=_halved(axis.whole), first=first, halo=halo)
+
+
+def _detached(lattice: Lattice) -> Lattice:
+    return Lattice(tuple(axis if axis.whole is None else _detached_axis(axis) for axis in lattice.axes))
+
+
+def _detached_axis(axis: Axis) -> Axis:
+    lower, upper = (Rule.MIRROR if rule is Rule.HALO else rule for rule in axis.rules)
+    return Axis(axis.nodes, axis.spacing, (lower, upper))

@@ -130,5 +130,4 @@ def _passed(argument: Argument) -> str:
         return f"None if {name} is None else {name}.values" if argument.optional else f"{name}.values"
     if role is Role.RESULT:
         return f"lattice.result({name}{', sums=True' * argument.sums})"
-    # The colors of a part count from its first node.
-    return f"({name} + self._first_color) % 2" if role is Role.COLOR else name
+    return f"self._color({name})" if role is Role.COLOR else name

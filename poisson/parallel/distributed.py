@@ -10,7 +10,7 @@ the order of the ranks. On lattices that are not divided, such as the coarsest o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Backend, Slab
 from poisson.backends.probe import Probe
+from poisson.discrete.clusters import Clusters
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.share import agreed
@@ -38,9 +40,12 @@ from poisson.parallel.operations import (
     DistributedTransfer,
 )
 from poisson.parallel.recording import Noting, Recording
+from poisson.parallel.stencils import DistributedClusters, DistributedStencil, DistributedStencilTransfer
 
 GATHERED_NODES = 1 << 17
 """Grids of fewer nodes are gathered: every rank computes on all of them, which takes less than to exchange halos."""
+
+STENCILS = (FullStencil, StencilTransfer, Clusters)
 
 FEWEST_OWNED = 4
 """Grids of which a rank would own fewer nodes along a divided axis are gathered too."""
@@ -61,6 +66,9 @@ class DistributedBackend(Backend):
             Interpolation: DistributedInterpolation,
             Differences: DistributedDifferences,
             Inverse: DistributedInverse,
+            FullStencil: DistributedStencil,
+            StencilTransfer: DistributedStencilTransfer,
+            Clusters: DistributedClusters,
         }
     )
     any_axis = True
@@ -74,9 +82,13 @@ class DistributedBackend(Backend):
         self.threads = local.threads
         self.on_host = local.on_host
         self.views = local.views
+        # What clusters of several ranks send cannot be recorded yet.
+        stencils = Clusters in local.bound and not communicator.on_device
+        plain = {each: made for each, made in self.bound.items() if each not in STENCILS}
+        self.bound = self.bound if stencils else plain
         self._gathered_nodes = gathered_nodes
         # These two are shared with companions, which do not know each other: what does is not freed by itself.
-        self._halos: dict[tuple[np.dtype[Any], Lattice], Halo] = {}
+        self._halos: dict[tuple[np.dtype[Any], Lattice, Lattice | None], Halo] = {}
         self._noting = Noting()
 
     def in_use(self) -> AbstractContextManager[Any]:
@@ -153,11 +165,15 @@ class DistributedBackend(Backend):
 
     # ---- lattices
 
-    def halo_of(self, lattice: Lattice) -> Halo | None:
-        """The halo of a lattice; None if it is not divided. The ranks ask for it together."""
+    def halo_of(self, lattice: Lattice, under: Lattice | None = None) -> Halo | None:
+        """The halo of a lattice; None if it is not divided. The ranks ask for it together.
+
+        Of the one `under` the nodes of another it is apart from that of the coarse lattice, which has the same nodes on
+        some ranks.
+        """
         if not lattice.divided:
             return None
-        key = self.dtype, lattice
+        key = self.dtype, lattice, under
         if key not in self._halos:
             self._halos[key] = Halo(self.local, self.communicator, lattice)
         return self._halos[key]
@@ -169,6 +185,36 @@ class DistributedBackend(Backend):
         assert halo is not None
         few = math.prod(lattice.whole.shape) < self._gathered_nodes or halo.fewest < FEWEST_OWNED
         return lattice.whole if few else lattice
+
+    def gathers(self, lattice: Lattice, halved: Sequence[bool]) -> bool:
+        halo = self.halo_of(lattice)
+        if halo is None:
+            return False
+        pairs = zip(lattice.whole.shape, halved, strict=True)
+        nodes = math.prod(-(-count // 2) if half else count for count, half in pairs)
+        lines = [line.whole for line, half in zip(lattice.axes, halved, strict=True) if half and line.whole]
+        # A coarse axis that wraps around an odd number of nodes is not halved in parts.
+        odd = any(line.wraps and line.nodes % 4 for line in lines)
+        return nodes < self._gathered_nodes or odd or halo.fewest < FEWEST_OWNED * (2 if lines else 1)
+
+    def sample(self, array: DividedArray, lattice: Lattice, steps: Sequence[int]) -> NDArray[Any]:
+        if not lattice.divided:
+            return super().sample(array, lattice, steps)
+        numbers = [np.arange((step - 1) // 2, line.undivided.nodes, step)
+                   for line, step in zip(reversed(lattice.axes), reversed(steps), strict=True)]  # fmt: skip
+        places, index = [], []
+        for line, every in zip(reversed(lattice.axes), numbers, strict=True):
+            start = line.first + line.halo[0]
+            mine = np.flatnonzero((every >= start) & (every < line.first + line.nodes - line.halo[1]))
+            places.append(mine)
+            index.append(every[mine] - line.first)
+        with self.ordered():
+            values = self.view(array)[np.ix_(*index)]
+            values = values if isinstance(values, np.ndarray) else values.get()
+        found = np.empty([every.size for every in numbers], dtype=values.dtype)
+        for there, part in self.communicator.broadcast(self.communicator.gather((places, values))):
+            found[np.ix_(*there)] = part
+        return found
 
     # ---- recording
 

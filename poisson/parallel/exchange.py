@@ -127,9 +127,9 @@ class Halo:
     def _filling(self, values: Array) -> Transport:
         steps = []
         for axis, sends, receives in self._steps:
-            place = (slice(None),) * self.lattice.array_axis(axis)
+            place = (slice(None),) * axis  # behind the divided one; in front of all may be a number of arrays
             boxes = [
-                Parcel(values[(*place, slice(at, at + count))], peer, tag, goes)
+                Parcel(values[(..., slice(at, at + count), *place)], peer, tag, goes)
                 for goes, each in ((True, sends), (False, receives))
                 for peer, at, count, tag in each
             ]
@@ -184,12 +184,12 @@ class Halo:
             own = tuple(segment.owned for segment in reversed(self.layout))
             place, rank = _place(self.layout), self._communicator.rank
             parcels = [
-                Parcel(target[place if goes else _place(layout)], other, 0, goes)
+                Parcel(target[(..., *(place if goes else _place(layout)))], other, 0, goes)
                 for goes in (True, False)
                 for other, layout in enumerate(self._layouts)
                 if other != rank
             ]
-            copies = [(target[place], values[own])]
+            copies = [(target[(..., *place)], values[(..., *own)])]
             whole.plans["gather", part] = Transport(self._backend, self._communicator, [parcels], copies)
         plan: Transport = whole.plans["gather", part]
         return plan

@@ -35,7 +35,7 @@ CUBIC = 2
 """Layers that a cubic gathers from."""
 
 
-class _Exchanging:
+class Exchanging:
     """The common part of operations on a lattice."""
 
     backend: DistributedBackend
@@ -94,7 +94,7 @@ class DistributedOperations(Operations):
 
     def __init__(self, backend: DistributedBackend, operator: Operator) -> None:
         super().__init__(backend, operator)
-        self._lattice = _Exchanging(backend, backend.halo_of(operator.lattice))
+        self._lattice = Exchanging(backend, backend.halo_of(operator.lattice))
         self._exchange_coefficients()
         self._local = backend.local.bind(_local(operator))
         self._first_color = sum(line.first for line in operator.lattice.axes)
@@ -114,6 +114,10 @@ class DistributedOperations(Operations):
     def _exchange_coefficients(self) -> None:
         for array in _coefficients(self.operator):
             self._lattice.need(array, self._lattice.width)
+
+    def _color(self, color: int) -> int:
+        """The colors of a part count from its first node."""
+        return (color + self._first_color) % 2
 
     def tuning(self) -> str:
         return self._local.tuning()
@@ -181,8 +185,8 @@ class DistributedTransfer(TransferOperations):
         fine, coarse = transfer.fine.lattice, transfer.coarse.lattice
         self._gathers = fine.divided and not coarse.divided
         local = replace(transfer.coarse, lattice=_coarse_part(fine, coarse)) if self._gathers else transfer.coarse
-        self._fine = _Exchanging(backend, backend.halo_of(fine))
-        self._coarse = _Exchanging(backend, backend.halo_of(local.lattice))
+        self._fine = Exchanging(backend, backend.halo_of(fine))
+        self._coarse = Exchanging(backend, backend.halo_of(local.lattice))
         self.local = backend.local.bind(
             Transfer(_local(transfer.fine), _local(_plain(local) if self._gathers else local))
         )
@@ -264,7 +268,7 @@ class DistributedInterpolation(InterpolationOperations):
             for each in pair
         ]
         self._whole = [part is not each for part, each in zip(parts, pair, strict=True)]
-        self._source, self._target = (_Exchanging(backend, backend.halo_of(each.lattice)) for each in parts)
+        self._source, self._target = (Exchanging(backend, backend.halo_of(each.lattice)) for each in parts)
         self._local = backend.local.bind(Interpolation(_local(parts[0]), _local(parts[1]), interpolation.everywhere))
         self._part = backend.empty(parts[self._whole.index(True)].array_shape) if any(self._whole) else None
 
@@ -301,7 +305,7 @@ class DistributedDifferences(DifferenceOperations):
 
     def __init__(self, backend: DistributedBackend, differences: Differences) -> None:
         super().__init__(backend, differences)
-        self._lattice = _Exchanging(backend, backend.halo_of(differences.lattice))
+        self._lattice = Exchanging(backend, backend.halo_of(differences.lattice))
         self._local = backend.local.bind(differences)
 
 
@@ -309,7 +313,7 @@ class DistributedInverse(InverseOperations):
     """A direct solution on a part of a lattice, or on a whole one."""
 
     def __init__(self, backend: DistributedBackend, inverse: Inverse) -> None:
-        self._lattice = _Exchanging(backend, backend.halo_of(inverse.operator.lattice))
+        self._lattice = Exchanging(backend, backend.halo_of(inverse.operator.lattice))
         self._local: InverseOperations | DistributedFastSolver
         if self._lattice.halo is None:
             self._local = backend.local.bind(Inverse(_local(inverse.operator)))

@@ -12,6 +12,7 @@ import numpy as np
 
 from poisson.backends.base import Backend, Operations
 from poisson.discrete.operator import Operator
+from poisson.discrete.share import known_to_all
 from poisson.errors import PoissonError
 from poisson.solvers.roughness import Roughness, has_products, roughness
 from poisson.solvers.settings import SolverSettings
@@ -145,7 +146,7 @@ class Question:
             return f"a varies by a factor of {self.jump:.3g} and the spacings by {anisotropy:.3g}"
         return ""
 
-    @cached_property
+    @known_to_all
     def rough(self) -> str:
         """Why multigrid had better have Galerkin coarse grids; empty if it had not, or the backend has none."""
         if not has_products(self.backend, self.operator):

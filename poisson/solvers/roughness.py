@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.clusters import Clusters
-from poisson.discrete.full_stencil import countable
+from poisson.discrete.full_stencil import countable, divisible
 from poisson.errors import GridError
 
 if TYPE_CHECKING:
@@ -107,20 +107,18 @@ def roughness(operations: Operations) -> Roughness:
     if operator.links is None or not Roughness(MOST_JUMPS + 1.0).reason(operator):
         return Roughness()  # the usual case costs nothing
     most, samples = LINES[operator.dimension], []
+    shape = operator.lattice.whole.shape
     for axis, array in enumerate(operator.links):
-        values = backend.view(array) if backend.views else backend.to_host(array)
-        steps = [max(1, nodes // most) for nodes in operator.shape]
+        steps = [max(1, nodes // most) for nodes in shape]
         steps[axis] = 1
-        with backend.ordered():
-            values = values[tuple(slice((step - 1) // 2, None, step) for step in reversed(steps))]
-            values = np.asarray(values if isinstance(values, np.ndarray) else values.get(), dtype=np.float64)
-        samples.append((np.moveaxis(values, operator.lattice.array_axis(axis), 0), None, operator.shape[axis]))
+        values = backend.sample(array, operator.lattice, tuple(steps)).astype(np.float64)
+        samples.append((np.moveaxis(values, operator.lattice.array_axis(axis), 0), None, shape[axis]))
     return roughness_of(samples)
 
 
 def has_products(backend: Backend, operator: Operator) -> bool:
-    """Whether a backend has full stencils, and the nodes are few enough for them and not divided over processes."""
-    return not operator.lattice.divided and countable(operator.lattice) and Clusters in backend.bound
+    """Whether a backend has full stencils, and the nodes are few enough for them and divided so that axes halve."""
+    return divisible(operator.lattice) and countable(operator.lattice) and Clusters in backend.bound
 
 
 def kind_of(operations: Operations, coarse: str) -> str:
@@ -131,8 +129,8 @@ def kind_of(operations: Operations, coarse: str) -> str:
     able = has_products(operations.backend, operations.operator)
     if coarse == "galerkin" and not able:
         raise GridError(
-            "this backend, or a grid divided over processes, has no products as coarse grids yet: solver.coarse = "
-            "'galerkin' cannot be; use 'auto' or 'geometric'"
+            "this backend, or a grid divided as this one is over processes, has no products as coarse grids yet: "
+            "solver.coarse = 'galerkin' cannot be; use 'auto' or 'geometric'"
         )
     if coarse != "auto":
         return coarse

@@ -61,13 +61,14 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     while True:
         full = backend.bind(stencil)
         bound = full if levels else operations
-        halved = halved_axes(backend, stencil)
+        halved = halved_axes(full)
         if not any(halved):
             break
-        arrays = _arrays(before, len(levels), StencilTransfer(stencil, halved))
-        transfer, product = _coarsened(backend, store, StencilTransfer(stencil, halved), *arrays)
+        plain = StencilTransfer(stencil, halved, gathers=backend.gathers(stencil.lattice, halved))
+        arrays = _arrays(before, len(levels), plain)
+        transfer, product = _coarsened(backend, store, plain, *arrays)
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
-        groups = {(each.count, int(each.nodes.size)): each for each in map(full.clusters, thresholds) if each.count}
+        groups = {each.size: each for each in map(full.clusters, thresholds) if each.size[0]}
         clusters = [backend.bind(each) for each in groups.values()]
         largest = largest_eigenvalue(full) if levels else LARGEST
         stencil = replace(transfer.coarse, coefficients=product)
@@ -96,17 +97,14 @@ def refresh_galerkin(levels: Sequence[Level]) -> bool:
     return True
 
 
-def halved_axes(backend: Backend, stencil: FullStencil) -> tuple[bool, ...]:
+def halved_axes(operations: StencilOperations) -> tuple[bool, ...]:
     """Along which axes a level is halved: those whose median link is next to the strongest; none if solved directly."""
-    if math.prod(stencil.shape) <= MOST_NODES_DENSE:
-        return (False,) * stencil.dimension
-    xp, coefficients, medians = backend.array_module, backend.view(stencil.coefficients), []
-    with backend.ordered():
-        for axis, line in enumerate(stencil.lattice.axes):
-            along = [number for number, offset in enumerate(stencil.offsets, start=1) if offset[axis]]
-            total = coefficients[along].sum(axis=0, dtype=np.float64) if along else xp.zeros(1)
-            positive, able = total[total > 0.0], line.nodes >= (4 if line.fixed == 2 else 3)
-            medians.append(float(xp.median(positive)) if able and positive.size else -1.0 + able)
+    whole, medians = operations.stencil.lattice.whole, []
+    if whole.nodes <= MOST_NODES_DENSE:
+        return (False,) * whole.dimension
+    for axis, line in enumerate(whole.axes):
+        able = line.nodes >= (4 if line.fixed == 2 else 3)
+        medians.append(operations.median_link(axis) if able else -1.0)
     return tuple(median >= 0.0 and WEAK * median >= max(medians) for median in medians)
 
 

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: MIT
+"""Full stencils, transfers by weights and strong clusters on ranks.
+
+A part is to the local backend a lattice of its own, whose cut ends have no neighbours (`FullStencil.detached`): what
+its outermost nodes get has no meaning, as everywhere on ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array
+from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
+from poisson.discrete.clusters import Clusters, clusters_of
+from poisson.discrete.full_stencil import FullStencil, Offset, StencilTransfer
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
+from poisson.parallel.arrays import EVERYWHERE, DividedArray
+from poisson.parallel.calls import operations_on_ranks
+from poisson.parallel.communicator import Communicator
+from poisson.parallel.exchange import Parcel, Transport
+from poisson.parallel.operations import Exchanging
+
+if TYPE_CHECKING:
+    from poisson.parallel.distributed import DistributedBackend
+
+PIVOTS = 255
+"""Values that a search among those of all ranks compares with at once."""
+
+
+@operations_on_ranks(FullStencil, "stencil")
+class DistributedStencil(StencilOperations):
+    """The operations of a full stencil on a part of a lattice, or on a whole one."""
+
+    backend: DistributedBackend
+
+    def __init__(self, backend: DistributedBackend, stencil: FullStencil) -> None:
+        self.backend, self.stencil = backend, stencil
+        self._plain = backend.bind(Operator(stencil.lattice))
+        self._lattice = Exchanging(backend, backend.halo_of(stencil.lattice))
+        values = None if stencil.coefficients is None else stencil.coefficients.values
+        self._local = backend.local.bind(replace(stencil.detached, coefficients=values))
+
+    def _color(self, color: int) -> int:
+        """The colors of a part count from its first nodes."""
+        return color ^ sum((line.first % 2) << axis for axis, line in enumerate(self.stencil.lattice.axes))
+
+    def median_link(self, axis: int) -> float:
+        if self._lattice.halo is None:
+            return super().median_link(axis)
+        positive = self._links_along(axis)
+        return _median(self.backend.communicator, positive if isinstance(positive, np.ndarray) else positive.get())
+
+    def clusters(self, threshold: float) -> Clusters:
+        if self._lattice.halo is None:
+            return self._local.clusters(threshold)
+        stencil: Any = self.stencil
+        borders = _Borders(self.backend, stencil.lattice)
+        return clusters_of(stencil, self.backend.to_host(stencil.coefficients), threshold, borders)
+
+
+class DistributedStencilTransfer(StencilTransferOperations):
+    """Between two lattices that are divided alike, or from one to a coarse one that every rank has all of.
+
+    The local operation has the coarse nodes `under` the part; where the part on the coarse lattice has other halos, or
+    every rank all of it, they are copied.
+    """
+
+    backend: DistributedBackend
+
+    def __init__(self, backend: DistributedBackend, transfer: StencilTransfer) -> None:
+        self.backend, self.transfer = backend, transfer
+        fine, under, coarse = transfer.fine, transfer.under, transfer.coarse
+        # On all ranks alike, though on some both may have the same nodes.
+        lines = zip(fine.lattice.axes, transfer.halved, strict=True)
+        same = not (transfer.gathers or any(half and line.whole for line, half in lines))
+        self._fine, self._coarse = (Exchanging(backend, backend.halo_of(each.lattice)) for each in (fine, coarse))
+        self._under = self._coarse if same else Exchanging(backend, backend.halo_of(under, fine.lattice))
+        weights, values = (array and array.values for array in (transfer.weights, fine.coefficients))
+        local = transfer.detached
+        self._local = backend.local.bind(replace(local, fine=replace(local.fine, coefficients=values), weights=weights))
+        # What is read, and what is written.
+        self._parts = None if same else [backend.empty(under.array_shape) for _ in range(2)]
+        if not (same or transfer.gathers):
+            self._read = _common(coarse.lattice, under)
+            self._owned = under.owned, coarse.lattice.owned
+
+    def restrict(self, fine: Array, coarse: Array) -> None:
+        self._fine.need(fine, min(1, self._fine.width))
+        if self._parts is None:
+            self._local.restrict(fine.values, coarse.values)
+            self._coarse.leave(coarse, 0)
+            return
+        part = self._parts[1]
+        self._local.restrict(fine.values, part.values)
+        self._put(part, coarse)
+
+    def prolong_add(self, coarse: Array, fine: Array) -> None:
+        layers = self._fine.need(fine, 0)
+        given = coarse
+        if self._parts is None:
+            layers = min(layers, self._coarse.need(coarse, min(1, self._coarse.width)))
+        else:
+            given = self._parts[0]
+            if self.transfer.gathers:
+                assert self._under.halo is not None
+                self.backend.note(coarse, given)
+                self.backend.do(self._under.halo.taking(coarse, given))
+            else:
+                # Right fine layers are those between right coarse ones.
+                layers = min(layers, 2 * self._coarse.need(coarse, self._coarse.width) - 1)
+                _copy(self.backend, coarse, given, self._read)
+        self._local.prolong_add(given.values, fine.values)
+        self._fine.leave(fine, layers)
+
+    def interpolation(self, out: Array) -> None:
+        self._local.interpolation(out.values)
+        self._fill(self._under, out, (self.transfer.under, self.transfer.directions))
+
+    def galerkin(self, out: Array) -> None:
+        part = out
+        if self._parts is not None:
+            shape = out.shape[0], *self.transfer.under.array_shape
+            part = self.backend.companion(out.dtype).empty(shape)
+        self._local.galerkin(part.values)
+        if part is not out:
+            self._put(part, out)
+        coarse = self.transfer.coarse
+        self._fill(self._coarse, out, (coarse.lattice, ((0,) * coarse.dimension, *coarse.offsets)))
+
+    def _fill(self, exchanging: Exchanging, stack: DividedArray, steps: tuple[Lattice, Sequence[Offset]]) -> None:
+        """Give the halo of several arrays what their owners have there, but zeros for what goes beyond it."""
+        lattice, offsets = steps
+        if exchanging.halo is not None:
+            exchanging.halo.filling(stack).run()
+            with self.backend.ordered():
+                values = self.backend.view(stack)
+                for axis, line in enumerate(lattice.axes):
+                    for step, rule, node in zip((-1, 1), line.rules, (0, -1), strict=True):
+                        beyond = [number for number, offset in enumerate(offsets) if offset[axis] == step]
+                        for number in beyond if rule is Rule.HALO else ():
+                            values[(number, ..., node, *(slice(None),) * axis)] = 0.0
+        stack.valid = EVERYWHERE
+        stack.plans.clear()
+
+    def _put(self, part: DividedArray, coarse: DividedArray) -> None:
+        """Give a coarse array, or several, the nodes that are owned under the part."""
+        if not self.transfer.gathers:
+            _copy(self.backend, part, coarse, self._owned)
+            self._coarse.leave(coarse, 0)
+            return
+        assert self._under.halo is not None
+        self.backend.note(coarse, part)
+        self.backend.do(self._under.halo.gathering(part, coarse))
+        coarse.valid = EVERYWHERE
+
+
+class DistributedClusters(ClusterOperations):
+    """The correction of strong clusters, of which some have nodes of several ranks."""
+
+    backend: DistributedBackend
+
+    def __init__(self, backend: DistributedBackend, clusters: Clusters) -> None:
+        super().__init__(backend, clusters)
+        self._lattice = Exchanging(backend, backend.halo_of(clusters.lattice))
+        local = backend.local
+        self._own = local.bind(replace(clusters, across=None))
+        self._across = clusters.across if clusters.across and clusters.across.factors.size else None
+        if self._across is None:
+            return
+        here, xp = self._across.here, local.array_module
+        self._here = local.bind(here)
+        self._work = local.empty(clusters.lattice.array_shape)
+        first = here.nodes[here.starts[:-1]]
+        self._first = tuple(xp.asarray(index) for index in np.unravel_index(first, clusters.lattice.array_shape))
+        volumes = np.broadcast_to(clusters.lattice.volumes(), clusters.lattice.array_shape).ravel()[first]
+        self._scales = xp.asarray(self._across.factors[self._across.numbers] / volumes)
+        self._numbers = xp.asarray(self._across.numbers)
+        rank, size = backend.communicator.rank, backend.communicator.size
+        self._sums = xp.zeros((size, self._across.factors.size))
+        parcels = [Parcel(self._sums[rank if goes else other], other, 0, goes)
+                   for goes in (True, False) for other in range(size) if other != rank]  # fmt: skip
+        self._exchange = Transport(local, backend.communicator, [parcels])
+
+    def correct_clusters(self, r: Array, u: Array) -> None:
+        self._lattice.need(r, 0)
+        self._lattice.need(u, 0)
+        if self._across is not None:
+            local = self.backend.local
+            local.fill(self._work, 0.0)
+            self._here.correct_clusters(r.values, self._work)
+            self._join(local.view(self._work))
+            self._here.correct_clusters(self._work, u.values)
+        self._own.correct_clusters(r.values, u.values)
+        self._lattice.leave(u, 0)
+
+    def _join(self, work: Any) -> None:
+        """Put corrections in the place of the sums of this rank, at the first node that it has of each group."""
+        ordered = self.backend.local.ordered
+        with ordered():
+            self._sums[self.backend.communicator.rank][self._numbers] = work[self._first]
+        self._exchange.run()
+        with ordered():
+            work[...] = 0.0
+            work[self._first] = self._scales * self._sums.sum(axis=0)[self._numbers]
+
+
+class _Borders:
+    """The borders of a part, over which groups are joined."""
+
+    def __init__(self, backend: DistributedBackend, lattice: Lattice) -> None:
+        self._backend: Any = backend.companion(np.float64)
+        self._communicator = backend.communicator
+        self._lattice = lattice
+        owned = np.zeros(lattice.array_shape, dtype=bool)
+        owned[lattice.owned] = True
+        self._owned = owned.ravel()
+
+    def join(self, label: NDArray[Any], grouped: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+        from scipy import sparse
+        from scipy.sparse.csgraph import connected_components
+
+        # A group has the number that its first node has on the whole lattice, plus one, or 0 without others.
+        numbers = np.zeros((), dtype=np.int64)
+        for line in reversed(self._lattice.axes):
+            numbers = numbers[..., None] * line.undivided.nodes + line.index
+        first = np.unique(label, return_index=True)[1]
+        names = np.where(grouped, numbers.ravel()[first][label] + 1, 0)
+        array = self._backend.from_host(names.reshape(self._lattice.array_shape).astype(np.float64))
+        halo = self._backend.halo_of(self._lattice)
+        assert halo is not None
+        halo.fill(array)
+        theirs = self._backend.to_host(array).ravel().astype(np.int64)
+        border = grouped & ~self._owned
+        pairs = np.concatenate(self._all(np.unique(np.stack([names[border], theirs[border]]), axis=1)), axis=1)
+        known, places = np.unique(pairs, return_inverse=True)
+        one, other = places.reshape(pairs.shape)
+        graph = sparse.coo_array((np.ones(one.size, dtype=bool), (one, other)), shape=(known.size, known.size))
+        count, group = connected_components(graph, directed=False)
+        # A node in the halo may be alone here, and not where all of its links are.
+        names = np.where(self._owned, names, theirs)
+        met = np.isin(names, known)
+        keys = count + label.astype(np.int64)
+        keys[met] = group[np.searchsorted(known, names[met])]
+        # Of the groups at borders some have nodes of one rank alone.
+        owners = sum(np.bincount(each, minlength=count) for each in self._all(np.unique(keys[met & self._owned])))
+        several = np.flatnonzero(np.asarray(owners) > 1)
+        of_several = np.isin(keys, several)
+        result = several.size + np.unique(keys, return_inverse=True)[1].ravel()
+        result[of_several] = np.searchsorted(several, keys[of_several])
+        return result, int(several.size)
+
+    def total(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        result: NDArray[np.float64] = sum(self._all(values))  # type: ignore[assignment]
+        return result
+
+    def _all(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        found: list[NDArray[Any]] = self._communicator.broadcast(self._communicator.gather(values))
+        return found
+
+
+def _median(communicator: Communicator, positive: NDArray[np.float64]) -> float:
+    """The median of positive numbers of all ranks, as NumPy has it; 0 without any."""
+    bits = np.sort(positive).view(np.int64)  # which are in the order of the numbers
+    count = int(sum(each for (each,) in communicator.allgather([bits.size])))
+    if not count:
+        return 0.0
+    middle = []
+    for place in {(count - 1) // 2, count // 2}:
+        low, high = 0, 1 << 63
+        while high - low > 1:
+            pivots = sorted({low + (high - low) * each // (PIVOTS + 1) for each in range(1, PIVOTS + 1)} - {low})
+            below = np.searchsorted(bits, np.array(pivots, dtype=np.int64))
+            for pivot, total in zip(pivots, np.sum(communicator.allgather(below.tolist()), axis=0), strict=True):
+                # The number is at or above the last pivot below which there are as many as are below it, or fewer.
+                if total <= place:
+                    low = pivot
+                else:
+                    high = pivot
+                    break
+        middle.append(float(np.int64(low).view(np.float64)))
+    return sum(middle) / len(middle)
+
+
+Box = tuple[tuple[slice, ...], tuple[slice, ...]]
+"""The same nodes in two arrays."""
+
+
+def _common(one: Lattice, other: Lattice) -> Box:
+    """The nodes that two parts of a lattice have."""
+    ends = [(max(a.first, b.first), min(a.first + a.nodes, b.first + b.nodes))
+            for a, b in zip(one.axes, other.axes, strict=True)]  # fmt: skip
+
+    def index(lattice: Lattice) -> tuple[slice, ...]:
+        lines = zip(lattice.axes, ends, strict=True)
+        return tuple(slice(start - line.first, stop - line.first) for line, (start, stop) in lines)[::-1]
+
+    return index(one), index(other)
+
+
+def _copy(backend: DistributedBackend, source: DividedArray, target: DividedArray, box: Box) -> None:
+    backend.note(source, target)
+    with backend.ordered():
+        backend.view(target)[(..., *box[1])] = backend.view(source)[(..., *box[0])]

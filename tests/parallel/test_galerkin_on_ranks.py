@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+"""Galerkin coarse grids on ranks are those of one process, and so are the iterations.
+
+Covers poisson.parallel.stencils.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import real
+from numpy.typing import NDArray
+from support.composites import GALERKIN, KINDS, TINY, composite, operator_of, solved, source_of
+from support.operators import random_array
+from support.parts import put, taken
+from support.ranks import ThreadCommunicator, on_ranks
+
+import poisson
+from poisson.backends.base import Backend, Operations
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Operator
+from poisson.errors import GridError
+from poisson.mesh.lattice import Lattice
+from poisson.parallel.arrays import EVERYWHERE, DividedArray
+from poisson.parallel.distributed import DistributedBackend
+from poisson.parallel.division import Division
+from poisson.problem.problem import Problem
+from poisson.solvers.cg import ConjugateGradients
+from poisson.solvers.multigrid import Multigrid
+from poisson.solvers.multigrid.galerkin import galerkin_levels
+from poisson.solvers.roughness import kind_of, roughness
+
+GATHERED = 400
+"""Levels of fewer nodes are gathered."""
+
+WALLS, MIXED, MIRRORS, WRAPS = (KINDS[kind] for kind in ("walls", "mixed", "mirrors", "wraps"))
+
+
+def divided(
+    operator: Operator, counts: tuple[int, ...], comm: ThreadCommunicator, local: Backend, home: Backend
+) -> Operations:
+    """The operations of a rank; `home` has the arrays of the whole."""
+    part = Division(operator.lattice, counts, comm.rank, 4).lattice
+    backend = DistributedBackend(local, comm, gathered_nodes=GATHERED)
+    given: Any = operator.coefficients
+
+    def of(values: Any) -> DividedArray | None:
+        return None if values is None else backend.from_host(taken(home.to_host(values), part))
+
+    links = tuple(of(each) for each in given.links)
+    return backend.bind(replace(operator, lattice=part, coefficients=replace(given, links=links, c=of(given.c))))
+
+
+CASES: dict[str, tuple[NDArray[np.float64], Any, tuple[int, ...], str, dict[str, Any]]] = {
+    "walls": (composite("spots 0.5", 65, 2), WALLS, (1, 2), "numpy", {}),
+    "uneven": (composite("spots 0.5", 58, 2), MIXED, (1, 3), "openmp", {}),
+    "singular": (composite("normal", 65, 2), MIRRORS, (1, 4), "openmp", {}),
+    "wraps": (composite("spots 0.5", 66, 2), WRAPS, (1, 3), "openmp", {}),
+    "c": (composite("blobs 0", 65, 2), MIRRORS, (1, 3), "openmp", {"c": random_array((65, 65), np.float64, 1) ** 2}),
+    "wide": (composite("box", 65, 2, 1e3), WALLS, (1, 3), "openmp", {"spacing": (1.0, 300.0)}),
+    "flat": (composite("spots 0.1", 65, 2, 1e3), WALLS, (1, 2), "openmp", {"spacing": (300.0, 1.0)}),
+    "float32": (composite("spots 0.5", 65, 2, 1e3), MIXED, (1, 2), "openmp float32", {}),
+    "slabs": (composite("spots 0.5", 17, 3), MIXED, (1, 1, 2), "openmp", {}),
+    "pencils": (composite("normal", 17, 3), MIRRORS, (1, 2, 2), "openmp", {}),
+    "around": (composite("spots 0.5", 16, 3), WRAPS, (1, 2, 2), "openmp", {}),
+}
+
+
+def made(name: str) -> Backend:
+    dtype = np.float32 if name.endswith("float32") else np.float64
+    return NumpyBackend(dtype) if name == "numpy" else real("openmp", threads=1)(dtype)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ranks_take_the_iterations_of_one_process(case: str) -> None:
+    """And the same bits at every run."""
+    a, rules, counts, name, given = CASES[case]
+    home = made(name)
+    whole, single = operator_of(a, rules, backend=home, **given), home.dtype == np.float32
+    stopping = replace(TINY, rtol=1e-4 if single else 1e-8)
+    f, operator = source_of(whole.operator), whole.operator
+
+    def solve(comm: ThreadCommunicator) -> tuple[Any, Any, Lattice]:
+        operations = divided(operator, counts, comm, made(name), home)
+        lattice, backend = operations.operator.lattice, operations.backend
+        method = ConjugateGradients(operations, Multigrid(operations, GALERKIN.self_adjoint()))
+        arrays = (backend.from_host(taken(values, lattice)) for values in (np.zeros_like(f), f))
+        result = method.solve(*arrays, stopping=stopping)
+        return backend.to_host(result.u), result, lattice
+
+    expected, size = solved(whole, stopping=stopping), int(np.prod(counts))
+    found = on_ranks(size, solve, delay=0.0)
+    assert [result.iterations for _, result, _ in found] == [expected.iterations] * size
+    u, wanted = np.empty(f.shape), home.to_host(expected.u).astype(np.float64)
+    for values, _, lattice in found:
+        put(u, lattice, values)
+    if operator.singular:
+        volumes = operator.lattice.volumes()
+        u, wanted = (each - np.sum(volumes * each) / np.sum(volumes * np.ones_like(f)) for each in (u, wanted))
+    assert np.abs(u - wanted).max() <= (1e-5 if single else 1e-9) * np.abs(wanted).max()
+    if case == "uneven":
+        again = on_ranks(size, solve)
+        assert [each.tobytes() for each, _, _ in again] == [each.tobytes() for each, _, _ in found]
+
+
+@pytest.mark.parametrize("case", ["uneven", "around", "wide", "slabs", "pencils"])
+def test_levels_are_those_of_one_process(case: str) -> None:
+    """Coefficients, weights, clusters, and every operation, to rounding."""
+    a, rules, counts, name, given = CASES[case]
+    home = made(name)
+    whole = operator_of(a, rules, backend=home, **given)
+    wanted = galerkin_levels(whole)
+
+    def levels(comm: ThreadCommunicator) -> None:
+        operations = divided(whole.operator, counts, comm, made(name), home)
+        backend: Any = operations.backend
+        found = galerkin_levels(operations)
+        assert len(found) == len(wanted) and sum(each.operator.lattice.divided for each in found) >= 2
+        for one, other in zip(found, wanted, strict=True):
+            lattice, shape = one.operator.lattice, other.operator.array_shape
+            assert lattice.whole.array_shape == shape
+
+            def compare(values: Any, expected: Any, lattice: Lattice = lattice) -> None:
+                parts = [(home.to_host(expected), backend.to_host(values))]
+                if parts[0][0].ndim > lattice.dimension:
+                    parts = list(zip(*parts[0], strict=True))
+                for there, here in parts:
+                    there = taken(there, lattice)[lattice.owned]
+                    assert np.abs(here[lattice.owned] - there).max() <= 1e-6 * max(1.0, np.abs(there).max())
+
+            if one is not found[0]:
+                compare(one.operator.coefficients, other.operator.coefficients)
+            if one.transfer is None:
+                continue
+            across, expected = one.transfer.transfer, other.transfer.transfer  # type: ignore[union-attr]
+            compare(across.weights, expected.weights, across.under)
+            assert one.lowest == pytest.approx(other.lowest, rel=1e-6)
+            assert [each.clusters.size for each in one.clusters] == [each.clusters.size for each in other.clusters]
+            v, w, coarse = (
+                random_array(each, np.float64, 5) for each in (shape, shape, across.coarse.lattice.whole.array_shape)
+            )
+
+            def both(values: Any, lattice: Lattice = lattice) -> tuple[Any, Any]:
+                part = DividedArray(backend.local.from_host(taken(values, lattice)), EVERYWHERE)
+                return part, home.from_host(values)
+
+            def check(method: str, of: tuple[Any, Any], *arguments: Any, out: int = -1, on: Lattice = lattice) -> None:
+                """The same operation on the rank and on the whole."""
+                pairs = [both(each, at) if isinstance(each, np.ndarray) else (each, each) for each, at in arguments]
+                for side in (0, 1):
+                    getattr(of[side], method)(*(pair[side] for pair in pairs))
+                compare(*pairs[out], on)
+
+            here, below = lattice, across.coarse.lattice
+            sides = one.operations, other.operations
+            check("residual", sides, (v, here), (w, here), (v * 0, here))
+            check("diagonal_solve", sides, (v, here), (w, here), (0.7, here), out=1)
+            if one is not found[0]:
+                check("sweep", sides, (v, here), (w, here), (v * 0, here), (0.7, here), out=2)
+                for color in (1, 2):
+                    check("color_sweep", sides, (v, here), (w, here), (color, here), (0.7, here), out=0)
+            between = one.transfer, other.transfer
+            check("restrict", between, (v, here), (coarse, below), on=below)
+            check("prolong_add", between, (coarse, below), (v, here))
+            for pair in zip(one.clusters, other.clusters, strict=True):
+                check("correct_clusters", pair, (v, here), (w, here))
+
+    on_ranks(int(np.prod(counts)), levels, delay=0.0)
+
+
+FLOWS = {"x_lower": 0.0, "x_upper": 1.0, "all": {"neumann": 0.0}}
+
+
+@pytest.mark.parametrize(
+    ("options", "a", "reason"),
+    [
+        ({"backend": "numpy"}, composite("spots 0.5", 65, 2, 1e4), "as a jumps"),
+        (
+            {"backend": "openmp", "precision": "mixed", "method": "cg", "threads": 1},
+            composite("normal", 65, 2),
+            "as a jumps",
+        ),
+        ({"backend": "openmp", "method": "multigrid", "threads": 1}, composite("spots 0.1", 65, 2), "as a has spikes"),
+    ],
+)
+def test_auto_decides_as_in_one_process(
+    options: dict[str, Any],
+    a: NDArray[np.float64],
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(DistributedBackend.__init__, "__defaults__", (GATHERED,))
+    real("openmp", threads=1)(np.float64)
+    problem = Problem.on_box((65, 65), a=a, f=1.0, boundary=FLOWS)
+
+    def solve(comm: Any) -> tuple[Any, ...]:
+        solution = poisson.solve(problem, comm=comm, **options)
+        return solution.status, solution.iterations, solution.gather()
+
+    with caplog.at_level(logging.INFO):
+        alone = solve(None)
+        for ranks in (2, 3):
+            *found, u = on_ranks(ranks, solve)[0]
+            assert found == list(alone[:2])
+            assert np.abs(u - alone[2]).max() <= 1e-9 * np.abs(u).max()
+    lines = [line for line in caplog.messages if "galerkin" in line]
+    assert len(lines) == 3 and all(reason in line for line in lines)
+
+
+def test_odd_numbers_of_nodes_that_an_axis_wraps_around_keep_averages() -> None:
+    whole = operator_of(composite("spots 0.5", 65, 2), WRAPS)
+
+    def refused(comm: ThreadCommunicator) -> str:
+        operations = divided(whole.operator, (1, 2), comm, NumpyBackend(np.float64), whole.backend)
+        assert roughness(operations) == roughness(whole)
+        assert kind_of(operations, "auto") == "geometric"
+        with pytest.raises(GridError, match="divided as this one is") as caught:
+            kind_of(operations, "galerkin")
+        return str(caught.value)
+
+    assert len(set(on_ranks(2, refused))) == 1
