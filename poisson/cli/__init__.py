@@ -19,7 +19,7 @@ from functools import partial
 
 from poisson.backends.registry import NAMES, backend_names
 from poisson.cli.averaging import effective
-from poisson.cli.calling import bench_call
+from poisson.cli.calling import bench_call, bench_command
 from poisson.cli.checking import check
 from poisson.cli.comparing import compare
 from poisson.cli.measuring import (
@@ -75,6 +75,7 @@ GROUPS: dict[str, dict[str, Callable[..., Invocation | SharedInvocation]]] = {
         "bench operations": bench_operations,
         "bench solve": bench_solve,
         "bench call": bench_call,
+        "bench command": bench_command,
         "bench scaling": bench_scaling,
     },
 }

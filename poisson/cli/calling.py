@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The command `bench call`."""
+"""The commands `bench call` and `bench command`."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from poisson.backends.registry import backend_names
 from poisson.cli.measuring import Measurement
@@ -46,3 +48,45 @@ def bench_call(
     one_of("backend", backend, backend_names())
     count, least = thread_count(threads, [backend]), whole_number("repeats", repeats)
     return Measurement(lambda: call.bench(sizes, methods, name=backend, threads=count, repeats=least), json, csv, None)
+
+
+def bench_command(
+    *,
+    n: str | None = None,
+    fields: str | None = None,
+    backend: str = "auto",
+    folder: str = ".",
+    repeats: str = "5",
+    json: bool = False,
+    csv: str | None = None,
+) -> Measurement:
+    """Time whole commands, from the start of the process to its end.
+
+    Usage: python -m poisson bench command [--n SIZE,...] [--fields NAME,...] [--backend NAME] [--folder DIR] ...
+
+      --n SIZES         grids, separated by commas: NXxNY or NXxNYxNZ nodes; by default 129x129, 1025x1025, 4097x4097
+                        and 257x257x257
+      --fields NAMES    the fields that are written, u and error by default
+      --backend NAME    {backends}
+      --folder DIR      where the results are written, by default here: the speed of that disk counts
+      --repeats N       commands of each size after the first one, 5 by default; the median counts
+      --json            print the rows as JSON and nothing else
+      --csv FILE        write the rows as comma-separated values
+
+    'poisson solve' of a sine on the unit square or cube, Dirichlet faces, float64. The parts are the start of Python
+    with all imports, set-up, solve, finish (residual and fields), the file and the end of the process; beside them
+    stands a plain write of as many bytes.
+
+    Examples:
+      python -m poisson bench command --backend=gpu --n=513x513x513 --fields=u
+      python -m poisson bench command --n=129x129 --repeats=9
+
+    Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
+    from poisson.case.settings import FIELDS
+    from poisson.perf.benchmark import command
+
+    sizes = [grid_shape("n", text.strip(), 3) for text in n.split(",")] if n is not None else list(command.SIZES)
+    names = some_of("fields", fields, FIELDS) if fields is not None else command.FIELDS
+    one_of("backend", backend, backend_names())
+    least = whole_number("repeats", repeats)
+    return Measurement(lambda: command.bench(sizes, names, Path(folder), name=backend, repeats=least), json, csv, None)

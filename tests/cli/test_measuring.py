@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from poisson.backends.registry import NAMES, backend_names
+from poisson.case.settings import FIELDS
 from poisson.cli import main
 from poisson.cli.measuring import Measurement
 from poisson.errors import PoissonError
@@ -83,6 +84,12 @@ REFUSED = [
     ("bench call --method=jacobi", "--method jacobi; allowed: fft, multigrid"),
     ("bench call --threads=2 --backend=numpy", NO_THREADS),
     ("bench call --repeats=0", "--repeats 0; allowed: a whole number, at least 1"),
+    ("bench command --n=9", "--n 9; allowed: NXxNY or NXxNYxNZ"),
+    ("bench command --fields=v", f"--fields v; allowed: {', '.join(FIELDS)}"),
+    (
+        "bench command --folder=/nowhere --n=9x9",
+        "/nowhere: the folder does not exist; create it or choose another place",
+    ),
     ("bench scaling --ranks=2,1", "--ranks 2,1; allowed: increasing numbers, such as 1,2,4"),
     (
         "bench scaling --ranks=1,2 --threads=1,2,4",

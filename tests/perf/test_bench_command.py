@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+"""`bench command`: the parts of whole commands add up, and what ends a command is told in its words.
+
+Covers poisson.perf.benchmark.command.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from poisson.cli import main
+from poisson.errors import PoissonError
+from poisson.perf.benchmark import command
+
+PARTS = ("start", "setup", "solve", "finish", "file", "exit")
+
+
+def test_the_parts_of_commands_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--n=9x9,9x8x7", "--repeats=1", "--backend=numpy", "--fields=u", f"--folder={tmp_path}", "--json"]
+    assert main(["bench", "command", *given]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["size"], row["run"]) for row in rows] == [
+        (size, run) for size in ("9x9", "9x8x7") for run in ("first", "later")
+    ]
+    for row in rows:
+        assert all(row[part] > 0.0 for part in (*PARTS, "disk"))
+        assert sum(row[part] for part in PARTS) == pytest.approx(row["seconds"])
+        assert row["bytes"] > 8 * 81
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(PoissonError, match=r"^a command ended with 2: poisson: error: run\.backend: .*; allowed: "):
+        command.bench(((9, 9),), ("u",), tmp_path, name="abacus", repeats=1)
+    assert list(tmp_path.iterdir()) == []
