@@ -33,6 +33,6 @@ def test_the_parts_of_commands_add_up(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
-    with pytest.raises(PoissonError, match=r"^a command ended with 2: poisson: error: run\.backend: .*; allowed: "):
+    with pytest.raises(PoissonError, match=r"^a command ended with 2: poisson: error: --backend: .abacus.; allowed: "):
         command.bench(((9, 9),), ("u",), tmp_path, name="abacus", repeats=1)
     assert list(tmp_path.iterdir()) == []
