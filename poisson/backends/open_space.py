@@ -10,6 +10,7 @@ function.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -31,10 +32,8 @@ if TYPE_CHECKING:
     from poisson.backends.base import Array, Backend
     from poisson.discrete.green import OpenLine
 
-COLUMNS = 4
-"""Columns of an array that a thread of the host transforms along the other axes at a time, …"""
 VALUES = 1 << 16, 1 << 24
-"""… and the values that it transforms along rows, and a device in either way."""
+"""Padded values that a thread of the host, and a device, transform at a time."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +125,8 @@ class OpenConvolution(OpenInverseOperations):
             self._each(0, values.shape[0], 1 + most // values[0].size, partial(self._along_rows, rows, values, modes))
         else:
             modes = values
-        width = COLUMNS if self._backend.on_host else 1 + most * modes.shape[-1] // modes.size
-        self._each(last, modes.shape[-1], width, partial(self._convolve, modes))
+        plane = math.prod(2 * padding.half for place, padding in self._paddings.items() if place != last)
+        self._each(last, modes.shape[-1], 1 + 4 * most // plane, partial(self._convolve, modes))
         if rows is not None:
             self._each(
                 0, values.shape[0], 1 + most // values[0].size, partial(self._back_along_rows, rows, modes, values)

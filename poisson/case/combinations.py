@@ -14,7 +14,6 @@ from poisson.solvers.entries import Clash, clash
 from poisson.solvers.settings import RunSettings, SolverSettings
 
 OPEN = "a face is open"
-CONSTANT = f"a constant, because {OPEN}"
 
 
 def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -> Iterator[Clash]:
@@ -61,16 +60,10 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
 
 def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterator[Clash]:
     """Settings and data that do not go with open faces."""
-    for name in ("a", "c"):
-        if number(getattr(problem, name)) is None:
-            yield Clash(("equation", name), f"{name}({', '.join(AXES[: problem.lattice.dimension])})", CONSTANT)
-    if problem.bodies:
-        face = FACE_NAMES[problem.open_faces.index(True)]
-        yield Clash(("boundary", face), Kind.OPEN.value, "another condition, because there are bodies")
     for face, given in zip(FACE_NAMES, problem.faces, strict=False):
         if given.kind.takes_alpha:
             yield Clash(("boundary", face), given.kind.value, f"another condition, because {OPEN}")
-    if problem.guess:
+    if problem.guess and not problem.varies:
         yield Clash(("run", "initial"), "an initial guess", f"nothing, because {OPEN}, and a guess would not be used")
     if solver.stopping.stop == "discretisation":
         yield clash("stop", solver.stopping.stop, f'"residual", because {OPEN}')

@@ -19,7 +19,6 @@ from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.samples import Samples
 from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS, Differences
-from poisson.problem import sampling
 from poisson.problem.problem import Problem
 from poisson.run.backend import falling_back, local_backend
 from poisson.run.memory import require_memory
@@ -97,11 +96,9 @@ def set_up_on(local: Backend, request: Request) -> Setup:
     setup.take_boundary(discretisation)
     setup.method = setup.with_others(method)
     if problem.open_faces:
-        from poisson.solvers.open_space import OpenSpace
+        from poisson.run.open_space import opened
 
-        block = tuple((0, count) for count in discretisation.array_shape)
-        where = [place for _, place in sampling.open_faces(problem, block)]
-        setup.method = OpenSpace(stand_in, setup.method, problem.open_faces, where)
+        setup.method = opened(setup)
     return setup
 
 

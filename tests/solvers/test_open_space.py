@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Problems with open faces: every method, against larger boxes, and against potentials that are known."""
+"""Problems with open faces: every method, against larger boxes, and against potentials that are known.
+
+Covers poisson.run.open_space.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""The method of a problem with open faces, set up around the one that solves in the box."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.operator import Operator
+from poisson.discrete.outflow import plane
+from poisson.errors import CaseError
+from poisson.mesh.boundary import FACE_NAMES
+from poisson.problem import sampling
+from poisson.problem.problem import number
+from poisson.run.setup import Setup
+from poisson.solvers.open_space import OpenSpace
+
+
+def opened(setup: Setup) -> OpenSpace:
+    """The method of a setup, with u on open faces from the charges inside.
+
+    Raises `CaseError` if a or c is not the same at all nodes on open faces, or a body reaches one.
+    """
+    discretisation, problem = setup.discretisation, setup.discretisation.problem
+    block = tuple((0, count) for count in discretisation.array_shape)
+    faces = list(sampling.open_faces(problem, block))
+    if (cuts := problem.cuts) is not None:
+        inside = cuts.inside.reshape(discretisation.array_shape)
+        for face, where in faces:
+            if inside[where].any():
+                raise CaseError([f"boundary.{FACE_NAMES[face]}: open; allowed: no body that reaches the face"])
+    far = replace(setup.operator, coefficients=None)
+    if setup.operator.varies:
+        far = _beyond(discretisation, [face for face, _ in faces])
+    return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces, [where for _, where in faces])
+
+
+def _beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
+    """The operator with the a and the c of the nodes on open faces, the same beyond them."""
+    problem = discretisation.problem
+    found: dict[str, Any] = {}
+    for name, layers, field in (("a", 2, problem.a), ("c", 1, problem.c)):
+        value = number(field)
+        for face in faces if value is None else ():
+            values = sampling.nodes(problem, np, f"equation.{name}", field, plane(discretisation, face, layers))  # type: ignore[arg-type]
+            least, largest = float(values.min()), float(values.max())
+            value = largest if value is None else value
+            if max(largest, value) - min(least, value) > 1e-9 * max(largest, value):
+                least, largest = min(least, value), max(largest, value)
+                layer = "on open faces" if layers == 1 else "on open faces, and next to them"
+                raise CaseError(
+                    [f"equation.{name}: from {least:g} to {largest:g} at open faces; allowed: one value {layer}"]
+                )
+        found[name] = value
+    return replace(discretisation.laplacian, **found)
