@@ -33,8 +33,9 @@ ROUNDS = 40
 """Rounds at most."""
 WINDOW = 10
 """Rounds that are extrapolated."""
-SETTLED = 1e-10
-"""The values on open faces change by no more of the largest when they have settled, or the tolerance if that is more."""
+SETTLED, NOISE = 1e-10, 30.0
+"""The values on open faces have settled when they change by no more of the largest, or by so many times the tolerance,
+up to which each solution in the box is uncertain."""
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +48,7 @@ class OpenSpace:
     """
 
     def __init__(
-        self,
-        operations: Operations,
-        method: Method,
-        far: Operator,
-        faces: tuple[bool, ...],
-        where: Sequence[Index],
+        self, operations: Operations, method: Method, far: Operator, faces: tuple[bool, ...], where: Sequence[Index]
     ) -> None:
         self._operations, self._backend = operations, operations.backend
         self._method = method
@@ -81,21 +77,29 @@ class OpenSpace:
         charges, v = self._work
         on_faces = self._values(f)
         self._copy(f, charges)
-        values, history, result, done = self._potential(u, charges, v), _Rounds(), None, 0
+        # The surfaces of conductors are large terms in f, and no charges.
+        conductors = self._operations.operator.fixed > 0
+        values = self._values(u) if conductors else self._potential(u, charges, v)
         self._write(f, None)
-        tolerance = max(SETTLED, stopping.rtol, 100.0 * float(np.finfo(self._backend.dtype).eps))
+        rounds, result, done = _Rounds(), None, 0
+        tolerance = max(SETTLED, NOISE * max(stopping.rtol, float(np.finfo(self._backend.dtype).eps)))
         for number in range(1, ROUNDS + 1):
             self._write(u, values)
-            last, result = result, self._method.solve(
-                *(u, f),
-                stopping=replace(stopping, max_iterations=max(1, stopping.max_iterations - done)),
-                observer=observer if done == 0 or observer is None else Later(observer, done),
-                interrupted=interrupted,
+            last, result = (
+                result,
+                self._method.solve(
+                    *(u, f),
+                    stopping=replace(stopping, max_iterations=max(1, stopping.max_iterations - done)),
+                    observer=observer if done == 0 or observer is None else Later(observer, done),
+                    interrupted=interrupted,
+                ),
             )
             result = replace(
                 result,
                 iterations=done + result.iterations,
-                history=((last.history if last else ()) + tuple((done + n, norm) for n, norm in result.history)),
+                history=(*last.history, *((done + n, norm) for n, norm in result.history if n))
+                if last
+                else result.history,
             )
             done = result.iterations
             if result.u is not u:
@@ -113,7 +117,7 @@ class OpenSpace:
             if change <= tolerance * size:
                 log.info("u on open faces settled to %.1e of %.3g in %d rounds", change, size, number)
                 return result
-            values = history.next(values, found)
+            values = rounds.next(values, found)
         assert result is not None
         return replace(result, status=Status.STAGNATED) if result.status.success else result
 

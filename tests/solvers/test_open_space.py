@@ -130,8 +130,8 @@ def test_what_does_not_go_with_open_faces() -> None:
         (5, 6), f=1.0, boundary={"x": "open", "y_lower": "open", "y_upper": {"neumann": 1.0}}, title="good"
     )
     refused = {
-        'equation.a: "a(x, y)"; allowed: a constant, because a face is open': {"a": "1 + x"},
-        'equation.c: "c(x, y)"; allowed: a constant, because a face is open': {"c": "x"},
+        "equation.a: from 1 to 1.25 at open faces; allowed: one value on open faces, and next to them": {"a": "1 + x"},
+        "equation.c: from 0 to 0.25 at open faces; allowed: one value on open faces": {"c": "x*(1-x)"},
         'run.initial: "an initial guess"; allowed: nothing, because a face is open, and a guess would not be used': {
             "initial": "x"
         },
@@ -140,3 +140,56 @@ def test_what_does_not_go_with_open_faces() -> None:
         with pytest.raises(CaseError) as caught:
             poisson.Solver(problem.having(**given))  # type: ignore[arg-type]
         assert caught.value.mistakes == (line,)
+
+
+def test_what_varies_inside_does_not_see_how_large_the_box_is() -> None:
+    """A dielectric ball beside a charge, screened in its upper half: the values on the faces come from a few rounds."""
+
+    def a(x: Any, y: Any, z: Any) -> Any:
+        return np.where((x - 0.5) ** 2 + (y - 0.5) ** 2 + (z - 0.5) ** 2 < 0.3**2, 4.0, 1.0)
+
+    def c(x: Any, y: Any, z: Any) -> Any:
+        return 9.0 * ((a(x, y, z) > 1.0) & (z > 0.5))
+
+    h, more, found = 1.0 / 12.0, 5, []
+    for beyond in (0, more):
+        corners = (-beyond * h,) * 3, (1.0 + beyond * h,) * 3
+        boundary = {"z_lower": {"neumann": 0.0}, "all": "open"}
+        problem = poisson.Problem.on_box(
+            (13 + 2 * beyond, 13 + 2 * beyond, 13 + beyond),
+            f=lambda x, y, z: 1.0 * (abs(x - 0.25) + abs(y - 0.5) + abs(z - 0.5) < h / 2.0),
+            a=a,
+            c=c,
+            boundary=boundary,
+            lower=(*corners[0][:2], 0.0),
+            upper=corners[1],
+        )
+        found.append(poisson.solve(problem, "cg", backend="openmp", rtol=1e-12))
+        assert found[-1].status is poisson.Status.CONVERGED
+    there = found[1].u[:13, more:-more, more:-more]
+    np.testing.assert_allclose(found[0].u, there, rtol=0, atol=1e-9 * abs(there).max())
+    # On the faces in float32, to the tolerance of the solves in the box.
+    single = poisson.solve(found[0].problem, "multigrid", backend="numpy", precision="float32", rtol=1e-5)
+    np.testing.assert_allclose(single.u, there, rtol=0, atol=1e-3 * abs(there).max())
+
+
+def test_the_capacitances_of_a_sphere_and_a_cube() -> None:
+    """That of the unit cube is 0.6606782 · 4π (C.-O. Hwang and M. Mascagni, Journal of Applied Physics 95, 2004)."""
+    bodies = {
+        "sphere": "(x-.5)**2 + (y-.5)**2 + (z-.5)**2 < .25**2",
+        "cube": "max(abs(x-.5), abs(y-.5), abs(z-.5)) < .25",
+    }
+    known = {"sphere": (4.0 * np.pi * 0.25, 2.0, 3e-4), "cube": (4.0 * np.pi * 0.5 * 0.6606782, 4.0 / 3.0, 5e-4)}
+    for name, inside in bodies.items():
+        found = []
+        for nodes in (13, 25):
+            body = poisson.Body(inside=inside, dirichlet=1.0)
+            problem = poisson.Problem.on_box((nodes,) * 3, bodies=[body], boundary="open")
+            solution = poisson.solve(problem, backend="openmp")
+            assert solution.status is poisson.Status.CONVERGED
+            # By symmetry as much leaves through each face.
+            found.append(6.0 * solution.face_flux("z_upper"))
+        exact, order, close = known[name]
+        better = found[1] + (found[1] - found[0]) / (2.0**order - 1.0)
+        assert better == pytest.approx(exact, rel=close), name
+        assert abs(found[1] / exact - 1.0) < 0.015
