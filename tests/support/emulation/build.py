@@ -30,8 +30,9 @@ CHOSEN = {
 """Macros whose values a launch gives, each of which would be a compilation more, where a source has numbers for them
 only; and the values of those that are not given."""
 
-_NO_NUMBER = r"^\s*#\s*(?:if|elif)\b.*\b{0}\b|\[[^\]\n]*\b{0}\b|<[^<>;\n]*\b{0}\b[^<>;\n]*>\s*\("
-"""A condition of the preprocessor, the length of an array or the argument of a template with a macro."""
+_NO_NUMBER = r"^\s*#\s*(?:if|elif)\b.*\b{0}\b|\[(?:(?!\w\()[^\]\n])*\b{0}\b|<[^<>;\n]*\b{0}\b[^<>;\n]*>\s*\("
+"""A condition of the preprocessor, the length of an array or the argument of a template with a macro. What calls a
+function is no length but an index."""
 
 RACES = "EMULATION_RACES"
 """An environment variable: where it is set, kernels are compiled for ThreadSanitizer, which must then be preloaded."""
