@@ -291,10 +291,10 @@ def test_a_wrong_cell_is_one_line(case: str, pair: str, line: str, capsys: pytes
 
 
 def test_the_command_tells_of_islands(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--set", "equation.a.phases={0=0.0, 1=2.0}", "--backend=numpy", "--potentials"]
+    words = ["--set", "equation.a.phases={0=0.0, 1=2.0}", "--potentials"]
     assert main(["effective", case, *words]) == 0
     out = capsys.readouterr().out
-    expected = poisson.effective(blobs((32, 32, 32), 4.0), {0: 0.0, 1: 2.0}, rtol=1e-6, backend="numpy")
+    expected = poisson.effective(blobs((32, 32, 32), 4.0), {0: 0.0, 1: 2.0}, rtol=1e-6)
     assert expected.islands > 0
     assert f"islands     {expected.islands} conducting voxels without a connection through the cell\n" in out
     with h5py.File("voxels.h5") as file:

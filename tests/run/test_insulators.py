@@ -69,8 +69,9 @@ def test_every_method_finds_the_direct_solution(shape: tuple[int, ...], boundary
     assert (
         operator.coefficients is not None and 0.0 < operator.coefficients.a_range[0] < operator.coefficients.a_range[1]
     )
-    for method, options in METHODS:
-        for backend in ("numpy", "openmp"):
+    for number, (method, options) in enumerate(METHODS):
+        # In 3D each method on one of them.
+        for backend in ("numpy", "openmp") if len(shape) == 2 else (("numpy", "openmp")[number % 2],):
             solution = poisson.solve(problem, method, backend, rtol=1e-11, max_iterations=10**5, **options)
             assert solution.status.success, (method, options, backend)
             scale = float(abs(expected).max())

@@ -100,6 +100,8 @@ def test_other_values_give_the_bits_of_a_new_solver(
     if backend == "gpu":
         # The emulation takes its time.
         problems = [((33, 17), INSULATED, 0.0)] if {method, *options.values()} & MULTIGRID else [((9, 8), ROBIN, "y")]
+    elif precision != "float64":
+        problems = problems[:2]
     if "red-black" in options.values():
         problems.append(((32, 17), {"x": "periodic", "all": "y"}, 3.0))
     for shape, boundary, c in problems:
@@ -443,15 +445,15 @@ def test_counted_operations_have_the_other_values(tmp_path: Any) -> None:
         (*method, name)
         for method in (("multigrid", "mixed"), ("cg", "float64"), ("sor", "float64"))
         for name in ("numpy", "openmp", "gpu")
-        if name != "gpu" or method[0] == "multigrid"
+        if (name != "gpu" or method[0] == "multigrid") and (name, method[0]) != ("numpy", "sor")
     ],
 )
 def test_other_values_on_ranks(
     method: str, precision: str, backend: str, set_ups: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With coarser grids that are divided, too."""
-    monkeypatch.setattr(DistributedBackend.__init__, "__defaults__", (400,))
-    shape, size = (33, 129), 2
+    monkeypatch.setattr(DistributedBackend.__init__, "__defaults__", (200,))
+    shape, size = (33, 65), 2
     first, second = values(shape, 1), values(shape, 2)
     problem = Problem.on_box(shape, f="cos(pi*x)", a=first, c="y", boundary={**INSULATED, "y_upper": 1.0})
     options: dict[str, Any] = {"max_iterations": 3, "ranks": size}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,13 @@ def rules_of(dimension: int) -> list[tuple[Rule, ...]]:
     return [tuple(itertools.chain(*axes)) for axes in itertools.product(AXIS_RULES, repeat=dimension)]
 
 
+def pairs_of_rules(dimension: int) -> list[tuple[Rule, ...]]:
+    """Combinations of rules among which any two axes have every combination of theirs."""
+    if dimension < 3:
+        return rules_of(dimension)
+    return [(*AXIS_RULES[n], *AXIS_RULES[m], *AXIS_RULES[(n + m) % 5]) for n in range(5) for m in range(5)]
+
+
 def name_of(rules: tuple[Rule, ...]) -> str:
     return "".join(rule.name[0] for rule in rules)
 
@@ -38,4 +46,9 @@ def operator(shape: tuple[int, ...], rules: tuple[Rule, ...], c: float = 0.7) ->
 
 
 def random_array(shape: tuple[int, ...], dtype: Any, seed: int) -> NDArray[Any]:
-    return np.random.default_rng(seed).uniform(-1.0, 1.0, shape).astype(dtype)
+    return _random(tuple(shape), seed).astype(dtype)
+
+
+@lru_cache(maxsize=64)
+def _random(shape: tuple[int, ...], seed: int) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
