@@ -82,7 +82,7 @@ def build(
         raise CaseError(mistakes.lines())
     faces = _faces(conditions, exact, a)
     title = name if form.title is None else form.title
-    problem = Problem(lattice, faces, f, c, initial, exact, title, a, form.equation.mean, bodies)
+    problem = Problem(lattice, faces, f, c, initial, exact, title, a, form.equation.mean, bodies, form.equation.surface)
     mistakes.disagree(clashes(solver, run, problem))
     tables = _resolved(reader.tables, title, lattice, conditions, output)
     if changes and not _gives_exact(overridden) and exact is not None and not holds(problem):

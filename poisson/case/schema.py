@@ -171,6 +171,11 @@ class EquationTable(Table):
     mean: Literal["harmonic", "arithmetic"] = Field(
         default="harmonic", title="the mean that gives a between two nodes", description='"harmonic" or "arithmetic"'
     )
+    surface: Literal["shortley_weller", "symmetric"] = Field(
+        default="shortley_weller",
+        title="the differences beside the surfaces of bodies",
+        description='"shortley_weller" or "symmetric"',
+    )
     exact: Formula | None = Field(
         default=None, title="the exact solution, if known; the error is then reported", description=_FORMULA
     )

@@ -5,6 +5,10 @@ Beside a surface with given values g a link is cut where the surface is, at the 
 (F. Gibou, R. P. Fedkiw, L.-T. Cheng, M. Kang, Journal of Computational Physics 176, 2002) the flow through the rest of
 the link, a (u − g) / (θ h), is divided by the control width of the node: the link is 0, c has a / (θ h²) more, and f
 has g times that. So the operator is symmetric, and has nothing but coefficients and a mask.
+
+The form of G. H. Shortley and R. Weller (Journal of Applied Physics 9, 1938) divides the difference of the two flows
+along an axis by the width that is left between surfaces: a factor at the nodes beside them, for each axis. A method
+solves in the symmetric form, and `Rows` has what this leaves of the other one.
 """
 
 from __future__ import annotations
@@ -82,6 +86,46 @@ class Sparse:
         array[tuple(map(xp.asarray, where))] = xp.asarray(values) if value is None else value
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The rows in which A of Shortley and Weller differs from the symmetric one, at the M nodes beside surfaces.
+
+    With r = f − A u of the symmetric form the residual there is scale · (r − diagonal u + Σ weights u(beside) −
+    constant). The scale makes the diagonal that of the symmetric form, as the part of a control volume would that is
+    left outside of the bodies.
+
+    `index`: of the M nodes in an array. `beside`: of their neighbours, for each side of each axis, shape ``(K, M)``.
+    `weights`: of the same shape; 0 for what is inside. `terms`: what the surfaces add to f there.
+    """
+
+    index: tuple[Indices, ...]
+    beside: tuple[Indices, ...]
+    scale: Values
+    diagonal: Values
+    weights: Values
+    constant: Values
+    terms: Values
+
+    def on(self, xp: ModuleType) -> Rows:
+        """The same for arrays of a module, numpy or that of a device."""
+        if xp is np:
+            return self
+        index, beside = (tuple(map(xp.asarray, each)) for each in (self.index, self.beside))
+        values = (self.scale, self.diagonal, self.weights, self.constant, self.terms)
+        return Rows(index, beside, *map(xp.asarray, values))
+
+    def correct(self, u: Any, r: Any) -> None:
+        """Make the residual of the symmetric form that of this one."""
+        r[self.index] = self.scale * (r[self.index] - self._more(u) - self.constant)
+
+    def multiply(self, u: Any, au: Any) -> None:
+        """Make A u of the symmetric form that of this one."""
+        au[self.index] = self.scale * (au[self.index] + self._more(u))
+
+    def _more(self, u: Any) -> Any:
+        return self.diagonal * u[self.index] - (self.weights * u[self.beside]).sum(axis=0)
+
+
 class Surface:
     """The changes that the bodies of a problem make to its operator, source and boundary values.
 
@@ -98,6 +142,12 @@ class Surface:
         self.lattice = problem.lattice.of_arrays
         self.shape = self.lattice.array_shape
         self._exact: list[Values] | None = None
+        self.beside: Rows | None = None  # Of the operator that was made last.
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the residual is that of Shortley and Weller."""
+        return self.problem.surface != "symmetric" and self.cuts.node.size > 0
 
     # ---- bodies with a flow through their surfaces, and dielectrics
 
@@ -302,7 +352,9 @@ class Surface:
     @cached_property
     def held(self) -> Sparse:
         """The values at the nodes inside, in U."""
-        nodes = np.flatnonzero(self.cuts.inside)
+        free = np.zeros(self.shape, dtype=bool)
+        free[self.lattice.free] = True  # the others are those of Dirichlet faces
+        nodes = np.flatnonzero((self.cuts.inside > 0) & free)
         values = self._data(self.cuts.inside.ravel()[nodes], coordinates_of(self.problem.lattice, nodes))
         return Sparse(nodes, values, self.shape)
 
@@ -325,6 +377,52 @@ class Surface:
         index = lattice.axes[-1].index
         *links, c = (backend.from_host(np.ascontiguousarray(each[index])) for each in self._exact)
         return tuple(links), c
+
+    def _rows(self, links: list[NDArray[Any]], c: Values) -> Rows:
+        """The rows of Shortley and Weller, given the links that are left and c with the terms of the surfaces."""
+        cuts, shape, dimension = self.cuts, self.shape, self.problem.lattice.dimension
+        own = self._sums(self.conductance)
+        size = own.nodes.size
+        index = np.unravel_index(own.nodes, shape)
+        row = np.searchsorted(own.nodes, cuts.node)
+        # Of each side of each axis: what the difference is multiplied by, how far it is, and what is there.
+        strength, length = np.zeros((2, dimension, 2, size))
+        beside = np.empty((dimension, 2, size), dtype=np.int64)
+        inner = np.ones((dimension, size), dtype=bool)
+        for axis, line in enumerate(self.problem.lattice.axes):
+            at = index[self.lattice.array_axis(axis)]
+            inner[axis] = (at > 0) & (at < line.nodes - 1) if not line.wraps else True
+            for side in (0, 1):
+                place = list(index)
+                place[self.lattice.array_axis(axis)] = line.link_numbers[side][at]
+                strength[axis, side] = links[axis][tuple(place)] * line.couplings[side][at] / line.spacing**2
+                length[axis, side] = line.gaps[np.minimum(line.link_numbers[side][at], line.gaps.size - 1)]
+                place[self.lattice.array_axis(axis)] = line.neighbours[side][at]
+                beside[axis, side] = np.ravel_multi_index(tuple(place), shape)
+        if self.obstacles:
+            # Where these cut control volumes, the symmetric form stays.
+            inner &= self.obstacles.open.volumes.reshape(shape)[index] == 1.0
+        whole = length.sum(axis=1)
+        strength[cuts.axis, cuts.side, row] = self.conductance
+        length[cuts.axis, cuts.side, row] *= cuts.theta
+        factor = np.where(inner, whole / length.sum(axis=1), 1.0)
+        # Where A is symmetric, c has the terms of the surfaces already.
+        rest = c[index] - own.values
+        before, after = strength.sum(axis=(0, 1)) + rest, (factor * strength.sum(axis=1)).sum(axis=0) + rest
+        extra = (factor - 1.0)[:, np.newaxis] * strength
+        constant = np.zeros(size)
+        np.add.at(constant, row, -extra[cuts.axis, cuts.side, row] * self.given)
+        weights = extra.copy()
+        weights[cuts.axis, cuts.side, row] = 0.0
+        return Rows(
+            index=index,
+            beside=np.unravel_index(beside.reshape(-1, size), shape),
+            scale=before / after,
+            diagonal=extra.sum(axis=(0, 1)),
+            weights=weights.reshape(-1, size),
+            constant=constant,
+            terms=self._sums(self.conductance * self.given).values,
+        )
 
     def on(self, operator: Operator, backend: Maker) -> Operator:
         """The operator with the bodies, given that of the problem without them, on a backend."""
@@ -350,6 +448,7 @@ class Surface:
             self.open(np, c, tuple((0, count) for count in shape))
         sums = self._sums(self.conductance)
         c.ravel()[sums.nodes] += sums.values
+        self.beside = self._rows(links, c)
         arrays = tuple(backend.from_host(each) for each in links)
         if self.obstacles:
             # Not every node that is left has links, and not all of them are one part.
@@ -367,8 +466,8 @@ class Surface:
         free[self.lattice.free] = cuts.inside[self.lattice.free] == 0
         ends = (float(c[free].min()), float(c[free].max())) if free.any() else (0.0, 0.0)
         fixed = int(np.prod([line.modes for line in self.lattice.axes])) - int(np.count_nonzero(free))
-        c[cuts.inside > 0] = FIXED
         # Nodes beside a surface hold those that links connect with them, and what no surface cuts off is the whole.
         holds = bool(cuts.node.size) or self.lattice.holds or ends[1] > 0.0
+        c[cuts.inside > 0] = FIXED
         found = replace(before, links=arrays, c=backend.from_host(c), c_range=ends, fixed=fixed, holds=holds)
         return replace(operator, a=1.0, c=0.0, coefficients=found)

@@ -13,6 +13,9 @@ from poisson.problem.fields import ArrayField, FieldFile, FunctionField
 Mean = Literal["harmonic", "arithmetic"]
 """How a between two nodes follows from a at both."""
 
+Form = Literal["shortley_weller", "symmetric"]
+"""The differences beside the surfaces of bodies."""
+
 
 class HostArray(Protocol):
     """An array that NumPy reads."""

@@ -17,7 +17,7 @@ from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
-from poisson.problem.given import AxisTable, Boundary, Centring, Condition, Data, HostArray, Mean
+from poisson.problem.given import AxisTable, Boundary, Centring, Condition, Data, Form, HostArray, Mean
 from poisson.problem.user_data import (
     Conditions,
     NodeField,
@@ -49,6 +49,9 @@ MEANS = ("harmonic", "arithmetic")
 """The default first."""
 CONSTANT_A = "only its default if a is constant, because every mean of equal values is the same"
 
+FORMS = ("shortley_weller", "symmetric")
+"""The differences beside surfaces, the default first."""
+
 _NOTHING = Expression.constant(0.0)
 """No initial guess."""
 
@@ -79,6 +82,9 @@ class Problem:
         How a between two nodes follows from its values at them, where it varies: ``harmonic`` or ``arithmetic``.
     bodies : tuple of Body
         Bodies in the box, with data that can be evaluated.
+    surface : str
+        The differences beside surfaces with given values: ``shortley_weller``, of second order everywhere, or
+        ``symmetric``, whose operator is symmetric.
 
     Examples
     --------
@@ -97,11 +103,14 @@ class Problem:
     a: Coefficient = 1.0
     mean: str = "harmonic"
     bodies: tuple[Body, ...] = ()
+    surface: Form = "shortley_weller"
 
     def __post_init__(self) -> None:
         if len(self.faces) != 2 * self.lattice.dimension:
             raise ValueError(f"{2 * self.lattice.dimension} faces are needed, {len(self.faces)} are given")
         a, c = number(self.a), number(self.c)
+        if self.surface not in FORMS:
+            raise ValueError(f"surface = {self.surface!r}; it must be one of {FORMS}")
         if c is not None and not c >= 0.0:
             raise ValueError(f"c = {c}; it must be >= 0")
         if a is not None and not a > 0.0:
@@ -132,6 +141,7 @@ class Problem:
         mean: Mean = "harmonic",
         title: str = "",
         bodies: Sequence[Body | Mapping[str, Any]] = (),
+        surface: Form = "shortley_weller",
     ) -> Problem:
         """A problem from numbers, texts, Python functions and arrays.
 
@@ -164,6 +174,8 @@ class Problem:
             As in `Problem`.
         bodies : sequence of Body
             Bodies in the box, or mappings as the tables ``[[body]]`` of a case file.
+        surface : str
+            As in `Problem`.
 
         Raises
         ------
@@ -200,7 +212,9 @@ class Problem:
             )
             conditions = conditions_of(boundary, count)
             lattice = box_of((x, y, z)[:count], centring, stated, [each.kind for each in conditions.values()])
-        return _described(lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title, bodies)
+        return _described(
+            lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title, bodies, surface
+        )
 
     @staticmethod
     def on_lattice(
@@ -215,6 +229,7 @@ class Problem:
         mean: Mean = "harmonic",
         title: str = "",
         bodies: Sequence[Body | Mapping[str, Any]] = (),
+        surface: Form = "shortley_weller",
     ) -> Problem:
         """A problem whose nodes are not equally spaced along every axis, or are the centres of cells.
 
@@ -225,7 +240,7 @@ class Problem:
             ``{"cells": boundaries}`` of cells, whose centres are the nodes, half a cell away from the faces; or
             ``{"uniform": (lower, upper, nodes)}`` as in `on_box`. On a periodic axis the last coordinate is the first
             one again, a period later.
-        f, a, c, boundary, initial, exact, mean, title, bodies
+        f, a, c, boundary, initial, exact, mean, title, bodies, surface
             As in `on_box`. Arrays have one value for each node: for each cell along an axis of cells.
 
         Raises
@@ -244,7 +259,9 @@ class Problem:
         """
         conditions = conditions_of(boundary, require_axes(axes))
         lattice = lattice_of(axes, [each.kind for each in conditions.values()])
-        return _described(lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title, bodies)
+        return _described(
+            lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title, bodies, surface
+        )
 
     def coarser(self) -> Problem | None:
         """The same problem on a grid of half the intervals, without its initial guess and its exact solution.
@@ -424,6 +441,7 @@ def _described(
     mean: str,
     title: str,
     bodies: Sequence[Any],
+    surface: Form,
 ) -> Problem:
     """The problem with these conditions on a lattice, from what users give as its data."""
     faces = faces_of(conditions, lattice)
@@ -436,7 +454,7 @@ def _described(
         raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
     with _one_line():
         found = given_bodies(bodies, lattice) if bodies else ()
-        return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean, bodies=found)
+        return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean, bodies=found, surface=surface)
 
 
 def manufactured_source(exact: Expression, a: Expression | float, c: Expression | float, dimension: int) -> Expression:

@@ -110,6 +110,15 @@ def _residuals(
     Yields `where`: the slab, as a range of the rows that are this process's own. Yields `part`: those of A on the slab
     and a halo of one row beside it. Yields `r`: the residual there, zero on the rows beside the slab.
     """
+    if (surface := discretisation.surface) and surface.corrects:
+        part, r = (
+            with_surfaces(backend.bind(discretisation.operator_on(backend)), discretisation),
+            backend.empty(whole.array_shape),
+        )
+        f = backend.assemble(whole.array_shape, discretisation.source)
+        part.residual(backend.from_host(u), f, r)
+        yield (0, whole.array_shape[0]), part, r
+        return
     here = whole.lattice.axes[-1]
     first, count = here.first + here.owned.start, here.owned.stop - here.owned.start
     thickness = max(2, RESIDUAL_SLAB // math.prod(u.shape[1:]))
@@ -125,6 +134,16 @@ def _residuals(
         part, r = backend.bind(operator), backend.empty(operator.array_shape)
         part.residual(backend.from_host(u[rows]), backend.from_host(f), r)
         yield (start, stop), part, r
+
+
+def with_surfaces(operations: Operations, discretisation: Discretisation) -> Operations:
+    """The operations of A with the residual that the surfaces of bodies ask for, where there are any."""
+    surface = discretisation.surface
+    if surface is None:
+        return operations
+    from poisson.solvers.surface import SurfaceOperations
+
+    return SurfaceOperations(operations, surface)  # type: ignore[return-value]
 
 
 def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool], *, in_range: bool) -> Status:

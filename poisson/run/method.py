@@ -21,6 +21,7 @@ from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS, Differences
 from poisson.problem.problem import Problem
 from poisson.run.backend import falling_back, local_backend
+from poisson.run.certificate import with_surfaces
 from poisson.run.memory import require_memory
 from poisson.run.operator import divide, numbers_of, unchanged
 from poisson.run.request import Request
@@ -59,7 +60,7 @@ def set_up_on(local: Backend, request: Request) -> Setup:
     room = partial(require_memory, local, lattice, fields=request.fields, nodes=nodes, beside=beside)
     with ranks.agreed():
         room(settings, precision, varies=problem.varies)
-    operations = backend.bind(discretisation.operator_on(backend))
+    operations = with_surfaces(backend.bind(discretisation.operator_on(backend)), discretisation)
     choice = None
     if settings.method == AUTO:
         choice = ranks.of_first(choose(operations, settings, precision))
@@ -71,7 +72,7 @@ def set_up_on(local: Backend, request: Request) -> Setup:
     counting = ranks.over(local_counting) if request.count else backend
     if problem.open_faces:
         settings = registry.method_of(settings).resuming(settings)  # there will be an initial guess
-    stand_in = counting.bind(operations.operator) if request.count else operations
+    stand_in = with_surfaces(counting.bind(operations.operator), discretisation) if request.count else operations
     inner = None
     if precision == "mixed":
         inner = counting.companion(np.float32).bind(in_float32(operations))
@@ -111,7 +112,7 @@ def renewed(setup: Setup, request: Request, before: Problem) -> bool:
     other ones, ``auto`` chooses another method, or the solve stops at the discretisation error.
     """
     problem, old, samples = request.problem, setup.operator, setup.samples or Samples(setup.backend, setup.operator)
-    if setup.coarser is not None or old.fixed or not samples.fit(problem):
+    if setup.coarser is not None or old.fixed or problem.bodies or not samples.fit(problem):
         return False
     setup.samples, samples.changed = samples, False
     discretisation = Discretisation(problem, share=request.ranks.share)

@@ -165,7 +165,7 @@ class Setup:
     def make_ready(self) -> None:
         """Have kernels compiled, beside each other, that most solves need: what this one does is gone through."""
         backend, operations, norms = self.backend, self.operations, self.norms
-        if backend.on_host:
+        if backend.on_host or self.discretisation.problem.bodies:
             return
         u, direct = self.renew(), registry.method_of(self.settings).direct
         f = u if self.reads_in_place else self.f  # either will do in the place of the source
@@ -196,7 +196,9 @@ class Setup:
         if not discretisation.absorbs_nowhere:
             least, largest = min(least, 0.0), max(largest, 0.0)
         half = largest / 2.0 - least / 2.0
-        if half > 0.0:
+        if half > 0.0 and discretisation.problem.bodies:
+            data = half * smoothest(operator)  # A has no values at surfaces, which are in the source
+        elif half > 0.0:
             with discretisation.agreed():
                 few = math.prod(operator.array_shape) <= FEW_NODES
                 slab = on_host(discretisation.boundary) if few else discretisation.boundary

@@ -26,6 +26,7 @@ from poisson.solvers.multigrid.smoothers import SmootherEntry
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import nearly_singular, without_reaction
 from poisson.solvers.stopping import Stopping
+from poisson.solvers.surface import BiConjugateGradients, SurfaceMethod, SurfaceOperations
 
 COMMON_KEYS = frozenset(("method", "rtol", "atol", "norm", "max_iterations"))
 """The keys of ``[solver]`` that mean something to every method."""
@@ -151,6 +152,14 @@ def make_method(given: Given) -> Method:
     if given.inner is not None and not entry.mixed:
         raise ValueError(f"method = {entry.name!r} has no mixed precision")
     operations = given.operations
+    if isinstance(operations, SurfaceOperations):
+        within = replace(given, operations=operations.symmetric)
+        name = given.settings.preconditioner if "preconditioner" in entry.keys else entry.name
+        able = "preconditioner" in entry.keys or (name in preconditioners() and preconditioners()[name].keys)
+        if operations.corrects and able and given.inner is None:
+            settings = given.settings.having(preconditioner=name)
+            return BiConjugateGradients(operations, make_preconditioner(replace(within, settings=settings)))
+        return SurfaceMethod(operations, make_method(within))
     if given.coarser is not None or not nearly_singular(operations.operator):
         return entry.make(given)
     plain = operations.backend.bind(without_reaction(operations.operator))

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: MIT
+"""Methods beside the surfaces of bodies, where rows of Shortley and Weller make A unsymmetric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array, Operations, Reduction
+from poisson.solvers.iteration import KRYLOV_GROWTH, Interruption, Iterate, Method, Norms, Preconditioner, Watch, never
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
+
+if TYPE_CHECKING:
+    from poisson.discrete.surface import Surface
+
+Values = NDArray[np.float64]
+
+GAIN = 0.01
+"""The part of the residual that a solve with the symmetric form may leave, after the first one."""
+
+DEPTH = 8
+"""How many rounds the next one learns from."""
+
+
+class SurfaceOperations:
+    """The operations of an operator in the symmetric form, but for the residual, which is that of another form.
+
+    `symmetric`: those of the symmetric form, which has all others. `surface`: with the rows in which the residual
+    differs; without `corrects` it does not.
+    """
+
+    def __init__(self, symmetric: Operations, surface: Surface) -> None:
+        self.symmetric, self.corrects, self._surface = symmetric, surface.corrects, surface
+        backend = symmetric.backend
+        assert surface.beside is not None
+        self.rows = surface.beside.on(backend.array_module) if backend.views else surface.beside
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.symmetric, name)
+
+    def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
+        """r = f − A u (`Operations.residual`)."""
+        if not self.corrects:
+            self.symmetric.residual(u, f, r, result)
+            return
+        self.symmetric.residual(u, f, r)
+        self.change(r, lambda values, at: self.rows.correct(at(u), values))
+        if result is not None:
+            self.symmetric.norm(r, result)
+
+    def certify(self, u: Array, f: Array, work: Array, result: Reduction) -> None:
+        """The norms of f − A u (`Operations.certify`)."""
+        self.residual(u, self.symmetric.settled(f), work, result)
+
+    def change(self, array: Array, changed: Callable[[Any, Callable[[Array], Any]], None]) -> None:
+        """Change some values of an array, by a function of it and of what gives the values of others."""
+        backend = self.symmetric.backend
+        if backend.views:
+            with backend.ordered():
+                changed(backend.view(array), backend.view)
+            return
+        values = np.array(backend.to_host(array))
+        changed(values, backend.to_host)
+        backend.assemble(values.shape, lambda _, start, stop: values[start:stop], array)
+
+    def hold(self, u: Array) -> None:
+        """Write the values at the nodes inside."""
+        xp = self.symmetric.backend.array_module if self.symmetric.backend.views else np
+        block = [(0, count) for count in self.symmetric.operator.array_shape]
+        self.change(u, lambda values, _: self._surface.held.write(xp, values, tuple(block)))
+
+    def at_surfaces(self, array: Array) -> Values:
+        """The values at the nodes beside surfaces, on the host."""
+        backend = self.symmetric.backend
+        if not backend.views:
+            return np.asarray(backend.to_host(array)[self.rows.index], dtype=np.float64)
+        with backend.ordered():
+            values = backend.view(array)[self.rows.index]
+        return np.asarray(values if isinstance(values, np.ndarray) else values.get(), dtype=np.float64)
+
+
+class _Beside:
+    """The beginning of a solve beside surfaces.
+
+    What these add to f is no measure of the data, as it grows with the number of nodes: the target follows from f
+    without it and from the values given, as on a face.
+    """
+
+    def __init__(self, operations: SurfaceOperations) -> None:
+        self._operations = operations
+        self._backend = operations.symmetric.backend
+        self._r, self._work = (self._backend.empty(operations.symmetric.operator.array_shape) for _ in range(2))
+        self._place = self._backend.reduction()
+
+    def _begin(self, u: Array, f: Array, watch: Watch) -> tuple[Status | None, Norms]:
+        """The status, and the norms of the residual; `_work` is f then."""
+        self._backend.axpby(1.0, f, 0.0, self._work)
+        self._add(-self._operations.rows.terms)
+        source = watch.source(self._work)
+        self._backend.axpby(1.0, f, 0.0, self._work)
+        watch.follow(f)
+        now = self._residual(u, f)
+        return watch.begin(source, now, lambda: u), now
+
+    def _residual(self, u: Array, f: Array) -> Norms:
+        self._operations.residual(u, f, self._r, self._place)
+        return self._backend.read(self._place)
+
+    def _add(self, values: Any) -> None:
+        """Add values at the nodes beside surfaces to `_work`."""
+        rows = self._operations.rows
+        xp = self._backend.array_module if self._backend.views else np
+
+        def changed(array: Any, at: Callable[[Array], Any]) -> None:
+            array[rows.index] += xp.asarray(values)
+
+        self._operations.change(self._work, changed)
+
+
+class BiConjugateGradients(_Beside):
+    """Stabilised biconjugate gradients with a preconditioner that is made for the symmetric form.
+
+    An iteration has one application of the preconditioner, and one of A: half of a step as it is usually counted.
+
+    `operations`: those of A, which is not symmetric. `preconditioner`: an approximate inverse of the symmetric form.
+
+    References
+    ----------
+    H. A. van der Vorst, SIAM Journal on Scientific and Statistical Computing 13, 1992.
+    """
+
+    def __init__(self, operations: SurfaceOperations, preconditioner: Preconditioner | None) -> None:
+        super().__init__(operations)
+        self._preconditioner = preconditioner
+        shape = operations.symmetric.operator.array_shape
+        self._shadow, self._p, self._v, self._z = (self._backend.empty(shape) for _ in range(4))
+        self._copy = self._backend.empty(shape)
+
+    def refresh(self) -> bool:
+        """The rows are those of other coefficients."""
+        return False
+
+    def solve(
+        self,
+        u: Array,
+        f: Array,
+        *,
+        stopping: Stopping,
+        observer: Observer | None = None,
+        interrupted: Interruption = never,
+    ) -> SolveResult:
+        """Solve A u = f (`Method.solve`)."""
+        operations, backend = self._operations, self._backend
+        f = operations.settled(f)
+        watch = Watch(operations, stopping, observer, self._place, KRYLOV_GROWTH, recursive=True)  # type: ignore[arg-type]
+        status, now = self._begin(u, f, watch)
+        done, best = 0, math.inf
+        while status is None:
+            # From the true residual, until the recursion says that the target is reached, or breaks down.
+            backend.axpby(1.0, self._r, 0.0, self._shadow)
+            backend.axpby(1.0, self._r, 0.0, self._p)
+            rho = self._product(self._shadow, self._r)
+            while status is None and math.isfinite(rho) and rho != 0.0:
+                self._apply(self._p, self._v)
+                among = self._product(self._shadow, self._v)
+                if among == 0.0 or not math.isfinite(among):
+                    break
+                alpha = rho / among
+                operations.advance(alpha, self._copy, self._v, u, self._r, self._place)
+                done, now = done + 1, backend.read(self._place)
+                if watch.reached(now) or done >= watch.most:
+                    break
+                self._apply(self._r, self._work)
+                squares, among = self._product(self._work, self._work), self._product(self._work, self._r)
+                if not (0.0 < squares < math.inf) or among == 0.0:
+                    break
+                omega = among / squares
+                operations.advance(omega, self._copy, self._work, u, self._r, self._place)
+                done, now = done + 1, backend.read(self._place)
+                if watch.reached(now) or done >= watch.most:
+                    break
+                before, rho = rho, self._product(self._shadow, self._r)
+                beta = rho / before * alpha / omega
+                backend.axpby(-omega, self._v, 1.0, self._p)
+                backend.axpby(1.0, self._r, beta, self._p)
+                status = watch.judge(done, now) or watch.limit(done, interrupted)
+            if status is not None:
+                break
+            now = self._residual(u, f)
+            status = watch.judge(done, now)
+            if status is None and not watch.norm(now) < 0.5 * best:
+                status = watch.stalled()
+            best = min(best, watch.norm(now))
+            status = status or watch.limit(done, interrupted)
+        return watch.result(status, done, u, self._r)
+
+    def _apply(self, r: Array, out: Array) -> None:
+        """`_copy` = the preconditioned r, out = A times that."""
+        z = self._z
+        if self._preconditioner is None:
+            z = r
+        else:
+            self._preconditioner.apply(r, z)
+        self._operations.symmetric.direction(z, 0.0, z, self._copy, out, self._place)
+        self._operations.change(out, lambda values, at: self._operations.rows.multiply(at(self._copy), values))
+
+    def _product(self, x: Array, y: Array) -> float:
+        self._operations.symmetric.dot(x, y, self._place)
+        return self._backend.read(self._place)[0]
+
+
+class SurfaceMethod(_Beside):
+    """Solves with the residual of Shortley and Weller's form by a method for the symmetric one.
+
+    With terms q beside the source, at the nodes beside surfaces, the solution of the symmetric form is that of the
+    other one. A round solves for the q of the round before; then the residual at these nodes is what q lacks. As it is
+    a function of few values, the next q is found by Anderson's method: the combination of the last rounds whose lack
+    would be least (D. G. Anderson, Journal of the ACM 12, 1965).
+    """
+
+    def __init__(self, operations: SurfaceOperations, method: Method) -> None:
+        super().__init__(operations)
+        self._method = method
+
+    def refresh(self) -> bool:
+        """The rows are those of other coefficients."""
+        return False
+
+    def solve(
+        self,
+        u: Array,
+        f: Array,
+        *,
+        stopping: Stopping,
+        observer: Observer | None = None,
+        interrupted: Interruption = never,
+    ) -> SolveResult:
+        """Solve A u = f (`Method.solve`); the iterations are those of the method."""
+        operations, backend = self._operations, self._backend
+        f = operations.settled(f)
+        watch = Watch(operations, stopping, observer, self._place)  # type: ignore[arg-type]
+        status, now = self._begin(u, f, watch)
+        done, q, history, part = 0, np.zeros(operations.rows.scale.size), _Anderson(DEPTH), 0.0
+        while status is None:
+            if part:
+                step = history.next(q, operations.at_surfaces(self._r)) - q
+                q = q + step
+                self._add(step)
+            aim, part = watch.target, GAIN
+            if operations.corrects:
+                aim = max(0.5 * aim, GAIN * watch.norm(now)) if history.begun else 0.5 * aim
+            left = watch.most - done
+            asked = replace(stopping, rtol=0.0, atol=aim, data=0.0, max_iterations=left, begun=None)
+            later = Later(observer, watch.before + done) if observer else None
+            result = self._method.solve(
+                u,
+                self._work,
+                stopping=asked,
+                observer=later,
+                interrupted=partial(self._whole, watch, done, interrupted),
+            )
+            if result.u is not u:
+                backend.axpby(1.0, result.u, 0.0, u)
+            done, before = done + result.iterations, now
+            now = self._residual(u, f)
+            status = watch.judge(done, now)
+            if status is None and not result.status.success:
+                status = result.status
+            if status is None and not watch.norm(now) < watch.norm(before) and result.iterations == 0:
+                status = watch.stalled()
+            status = status or watch.limit(done, interrupted)
+        operations.hold(u)  # grids of products leave rounding at nodes without an equation
+        return watch.result(status, done, u, self._r)
+
+    def _whole(self, watch: Watch, done: int, interrupted: Interruption, inner: Iterate) -> bool:
+        """Show an iterate of the method as one of the whole solve."""
+        iterations = watch.before + done + inner.iterations
+        return interrupted(replace(inner, iterations=iterations, target=watch.target, history=watch.monitor.history))
+
+
+class _Anderson:
+    """Anderson's method for q = q + lack(q)."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._points: list[tuple[Values, Values]] = []
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._points)
+
+    def next(self, q: Values, lack: Values) -> Values:
+        """The next point, given the lack of this one."""
+        self._points = [*self._points, (q, lack)][-self._depth :]
+        if len(self._points) == 1:
+            return q + lack
+        points, lacks = (np.stack(values, axis=1) for values in zip(*self._points, strict=True))
+        steps, changes = np.diff(points, axis=1), np.diff(lacks, axis=1)
+        weights = np.linalg.lstsq(changes, lack, rcond=1e-12)[0]
+        found: Values = q + lack - (steps + changes) @ weights
+        return found
