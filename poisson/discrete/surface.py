@@ -147,7 +147,12 @@ class Surface:
     @property
     def corrects(self) -> bool:
         """Whether the residual is that of Shortley and Weller."""
-        return self.problem.surface != "symmetric" and self.cuts.node.size > 0
+        return self.problem.surface != "symmetric" and self.holds
+
+    @property
+    def holds(self) -> bool:
+        """Whether values are given at surfaces."""
+        return self.cuts.node.size > 0
 
     # ---- bodies with a flow through their surfaces, and dielectrics
 
@@ -448,7 +453,7 @@ class Surface:
             self.open(np, c, tuple((0, count) for count in shape))
         sums = self._sums(self.conductance)
         c.ravel()[sums.nodes] += sums.values
-        self.beside = self._rows(links, c)
+        self.beside = self._rows(links, c) if cuts.node.size else None
         arrays = tuple(backend.from_host(each) for each in links)
         if self.obstacles:
             # Not every node that is left has links, and not all of them are one part.
@@ -467,7 +472,7 @@ class Surface:
         ends = (float(c[free].min()), float(c[free].max())) if free.any() else (0.0, 0.0)
         fixed = int(np.prod([line.modes for line in self.lattice.axes])) - int(np.count_nonzero(free))
         # Nodes beside a surface hold those that links connect with them, and what no surface cuts off is the whole.
-        holds = bool(cuts.node.size) or self.lattice.holds or ends[1] > 0.0
+        holds = self.holds or self.lattice.holds or ends[1] > 0.0
         c[cuts.inside > 0] = FIXED
         found = replace(before, links=arrays, c=backend.from_host(c), c_range=ends, fixed=fixed, holds=holds)
         return replace(operator, a=1.0, c=0.0, coefficients=found)

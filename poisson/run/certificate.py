@@ -139,7 +139,7 @@ def _residuals(
 def with_surfaces(operations: Operations, discretisation: Discretisation) -> Operations:
     """The operations of A with the residual that the surfaces of bodies ask for, where there are any."""
     surface = discretisation.surface
-    if surface is None:
+    if surface is None or not surface.holds:
         return operations
     from poisson.solvers.surface import SurfaceOperations
 

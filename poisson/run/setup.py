@@ -31,6 +31,7 @@ from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import SolveResult, Stopping
+from poisson.solvers.surface import SurfaceOperations
 
 
 def on_host(slab: Slab) -> Slab:
@@ -165,7 +166,7 @@ class Setup:
     def make_ready(self) -> None:
         """Have kernels compiled, beside each other, that most solves need: what this one does is gone through."""
         backend, operations, norms = self.backend, self.operations, self.norms
-        if backend.on_host or self.discretisation.problem.bodies:
+        if backend.on_host or isinstance(self.stand_in, SurfaceOperations):
             return
         u, direct = self.renew(), registry.method_of(self.settings).direct
         f = u if self.reads_in_place else self.f  # either will do in the place of the source
@@ -196,7 +197,7 @@ class Setup:
         if not discretisation.absorbs_nowhere:
             least, largest = min(least, 0.0), max(largest, 0.0)
         half = largest / 2.0 - least / 2.0
-        if half > 0.0 and discretisation.problem.bodies:
+        if half > 0.0 and isinstance(self.operations, SurfaceOperations):
             data = half * smoothest(operator)  # A has no values at surfaces, which are in the source
         elif half > 0.0:
             with discretisation.agreed():

@@ -137,7 +137,7 @@ def test_three_dimensions_stretched_and_periodic() -> None:
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({"bodies": [poisson.Body("x < 0.1", neumann=0.0)]}, "body.1.neumann: not solved for yet; allowed: dirichlet"),
+        ({"bodies": [poisson.Body("x < 0.1", floating=True)]}, "body.1.floating: not solved for yet; allowed:"),
         ({"surface": "sharp"}, "surface = 'sharp'; it must be one of"),
     ],
 )
