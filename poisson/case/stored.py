@@ -8,6 +8,7 @@ is read back looks for it there when the values are needed, and says that there 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ import numpy as np
 import tomli_w
 
 from poisson.case.reading import from_mapping, parsed
-from poisson.errors import ExpressionError
+from poisson.errors import ExpressionError, PoissonError
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
+from poisson.problem.bodies import Body, Inside
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import FieldFile
 from poisson.problem.images import phases_of
@@ -33,7 +35,7 @@ MOST_LISTED = 3000
 _VARIES = "2 + sin(x)"
 """Stands for a file while the rest of a case is checked: a positive function that is no number."""
 
-_TABLES = ("title", "equation", "parameters", "domain", "boundary")
+_TABLES = ("title", "equation", "parameters", "domain", "boundary", "body")
 
 
 def text_of(problem: Problem) -> str:
@@ -59,9 +61,21 @@ def text_of(problem: Problem) -> str:
     }
     if grid.tabulated:
         tables["domain"] |= _axes_of(grid)
+    if problem.bodies:
+        tables["body"] = [_body(f"body.{number}", body) for number, body in enumerate(problem.bodies, start=1)]
     if problem.guess:
         tables["run"] = {"initial": _written("initial", problem.initial)}
     return tomli_w.dumps(tables)
+
+
+def _body(name: str, body: Body) -> dict[str, Any]:
+    level = body.inside.level
+    inside = _written(f"{name}.inside", level)
+    found = {"name": body.name, "inside": inside if isinstance(inside, dict) else f"{inside} <= 0"}
+    if body.floating:
+        return found | {"floating": True, "charge": body.charge}
+    data = {body.kind: body.value} | ({} if body.alpha is None else {"alpha": body.alpha})
+    return found | {key: _written(f"{name}.{key}", given) for key, given in data.items()}
 
 
 def _axes_of(grid: Lattice) -> dict[str, Any]:
@@ -128,8 +142,18 @@ def problem_of(
         data = {"value": ("boundary", key, face.kind.value), "alpha": ("boundary", key, "alpha")}
         changes: dict[str, Any] = {part: files[path] for part, path in data.items() if path in files}
         faces.append(replace(face, **changes))
+    bodies = []
+    for number, body in enumerate(problem.bodies, start=1):
+        absent: dict[str, Any] = {path[2]: file for path, file in files.items() if path[:2] == ("body", str(number))}
+        inside = absent.pop("inside", None)
+        if inside is not None:
+            mask = False
+            with suppress(PoissonError):
+                mask = inside.kind in "biu"
+            body = replace(body, inside=Inside(inside, mask))
+        bodies.append(replace(body, **absent))
     given: dict[str, Any] = equation
-    return replace(problem, **given, faces=tuple(faces), title=title)
+    return replace(problem, **given, faces=tuple(faces), title=title, bodies=tuple(bodies))
 
 
 def _without_files(
@@ -147,7 +171,10 @@ def _without_files(
             dataset, phases = entry.get("dataset"), entry.get("phases")
             name = None if dataset is None else str(dataset)
             files[below] = FieldFile(folder / entry["file"], name, phases_of(phases) if phases else None)
-            found[key] = _VARIES
+            found[key] = "x < 0" if key == "inside" else _VARIES
+        elif key == "body" and isinstance(entry, list):
+            numbers = enumerate(entry, start=1)
+            found[key] = [_without_files(each, folder, (*below, str(number)), files) for number, each in numbers]
         else:
             found[key] = _without_files(entry, folder, below, files) if isinstance(entry, dict) else entry
     return found

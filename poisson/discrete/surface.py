@@ -238,6 +238,18 @@ class Surface:
         if self.obstacles:
             self.volumes.scale(xp, values, block)
 
+    def leave_out(self, xp: ModuleType, values: Any, rows: tuple[int, int]) -> None:
+        """Write 0 where u is given, or has no meaning, into values on some rows of the array."""
+        block = (rows, *((0, count) for count in self.shape[1:]))
+        self.held.write(xp, values, block, 0.0)
+        if self.obstacles:
+            self._shut.write(xp, values, block, 0.0)
+
+    @cached_property
+    def _shut(self) -> Sparse:
+        assert self.obstacles is not None
+        return self._sparse(found := self.obstacles.open.volumes, found == 0.0)
+
     @cached_property
     def absorbed(self) -> Sparse:
         """What the surfaces of Robin bodies add to c, in 1/L²."""

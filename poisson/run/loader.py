@@ -50,7 +50,7 @@ class Loader:
         backend = setup.backend
         masked = setup.operator.fixed > 0
         given = None if masked or discretisation.problem.open_faces else self.in_place(discretisation)
-        if setup.operator.singular and not masked:
+        if setup.operator.singular and (not masked or discretisation.surface):
             sums = self._sums(given, discretisation)
             discretisation = discretisation.balanced(backend.array_module, sums)
         if given is not None:

@@ -154,6 +154,8 @@ def error_of(
         if offset:
             xp.subtract(exact, offset, out=exact)
         error = xp.subtract(u[start:stop], exact, out=exact)
+        if own.surface:
+            own.surface.leave_out(xp, error, (start, stop))
         if values is not None:
             place.bring(error, values[start:stop])
         # Dirichlet faces have weight 1 here, but no error.
@@ -174,6 +176,9 @@ def _exact_mean(discretisation: Discretisation, place: Evaluation) -> float:
 
     def part(start: int, stop: int) -> tuple[float, float]:
         volumes = own.volumes(xp, start, stop)
+        if own.surface:
+            volumes = volumes + xp.zeros((stop - start, *own.array_shape[1:]))
+            own.surface.leave_out(xp, volumes, (start, stop))
         return float((volumes * own.exact(xp, start, stop)).sum()), float(volumes.sum())
 
     with discretisation.agreed():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
+from poisson.errors import PoissonError
 from poisson.mesh.interpolation import interpolate
 from poisson.problem.bodies import DIELECTRIC
 
@@ -35,7 +36,10 @@ def draw_outlines(axes: Axes, problem: Problem, at: Mapping[int, float], shown: 
     places = [np.full((POINTS, POINTS), at.get(axis, 0.0)) for axis in range(problem.lattice.dimension)]
     places[shown.axes[0]], places[shown.axes[1]] = np.meshgrid(x, y)
     for number, body in enumerate(problem.bodies, start=1):
-        level = Level(problem.lattice, f"body.{number}.inside", body.inside)
+        try:
+            level = Level(problem.lattice, f"body.{number}.inside", body.inside)
+        except PoissonError:
+            continue  # of a result whose files are gone
         if level.values is None:
             values = np.broadcast_to(level.at(places), places[0].shape)
         else:
