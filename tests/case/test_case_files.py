@@ -28,6 +28,7 @@ WITHOUT_EXACT = {
         "electrolyte",
         "grounded_box",
         "heated_plate",
+        "obstacles",
         "free_charge",
         "pressure_projection",
         "source_from_file",
