@@ -52,7 +52,7 @@ def marks_between(
     if "map" not in table and "stretch" not in table:
         return np.linspace(lower, upper, intervals + 1)
     if "map" in table:
-        given = np.asarray(parse(table["map"], 1, parameters, ("s",))(np, s), dtype=np.float64)
+        given = np.asarray(parse(table["map"], ("s",), parameters)(np, s), dtype=np.float64)
         values = np.broadcast_to(given, s.shape)
         if not np.all(np.isfinite(values)) or not np.all(np.diff(values) > 0.0):
             raise CaseError([f"{table['map']!r}; allowed: an expression that grows with s all the way from 0 to 1"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import logging
 import math
@@ -20,16 +21,17 @@ from poisson.case import toml
 from poisson.case.axes import marks_between, require_one_kind
 from poisson.case.combinations import clashes
 from poisson.case.exact import holds
-from poisson.case.mistakes import Mistakes, allowed, dimension, validate
+from poisson.case.mistakes import Mistakes, allowed, dimension, system, validate
 from poisson.case.schema import AxisTable, CaseFile, FileTable, OutputTable
 from poisson.case.settings import WITHOUT_VECTORS, Case, Interval, OutputSettings, Units
-from poisson.errors import CaseError, ExpressionError
+from poisson.errors import CaseError, ExpressionError, PoissonError
 from poisson.mesh.axis import Axis
-from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.boundary import Kind
 from poisson.mesh.differences import ORDERS
-from poisson.mesh.grid import AXES, wanted_spacing
+from poisson.mesh.grid import wanted_spacing
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.placement import Nodes
+from poisson.mesh.placement import Cells, Nodes
+from poisson.mesh.system import ANGLE, CARTESIAN, RADIUS, SYSTEMS, SYSTEMS_ALLOWED
 from poisson.problem.bodies import bodies_of
 from poisson.problem.expressions import Expression, parameter_mistake
 from poisson.problem.faces import Face, FaceData
@@ -37,7 +39,7 @@ from poisson.problem.fields import FieldFile
 from poisson.problem.images import phases_of
 from poisson.problem.mistakes import Path as Keys
 from poisson.problem.problem import Coefficient, Problem, manufactured_source, manufactured_value
-from poisson.problem.user_data import Conditions, NodeField, Reader, disagreements, placed_axis
+from poisson.problem.user_data import Conditions, NodeField, Reader, disagreements, first_of, placed_axis
 from poisson.solvers.settings import RunSettings, SolverSettings
 
 MAX_NODES = 2**60
@@ -63,9 +65,9 @@ def build(
     mistakes = Mistakes(overridden)
     axes = dimension(data)
     form = validate(data, mistakes)
-    reader = _Reader(form, mistakes, axes, folder)
+    reader = _Reader(form, mistakes, axes, folder, system(data))
     exact = reader.exact()
-    conditions = reader.conditions(reader.tables["boundary"])
+    conditions = reader.conditions(reader.tables["boundary"], reader.centred)
     lattice = reader.lattice(conditions)
     a, c = reader.coefficient("a", lattice), reader.coefficient("c", lattice)
     f = reader.source(lattice, exact, a, c)
@@ -80,7 +82,7 @@ def build(
     if mistakes or lattice is None or f is None or initial is None or a is None or c is None:
         mistakes.disagree(clashes(solver, run, None))
         raise CaseError(mistakes.lines())
-    faces = _faces(conditions, exact, a)
+    faces = _faces(conditions, exact, a, lattice)
     title = name if form.title is None else form.title
     problem = Problem(lattice, faces, f, c, initial, exact, title, a, form.equation.mean, bodies, form.equation.surface)
     mistakes.disagree(clashes(solver, run, problem))
@@ -116,14 +118,25 @@ def _settings(form: CaseFile) -> tuple[SolverSettings, RunSettings]:
 class _Reader(Reader):
     """Reads the keys that depend on each other, and has what only a case file has: parameters, files, ``exact``."""
 
-    def __init__(self, form: CaseFile, mistakes: Mistakes, axes: int | None, folder: Path) -> None:
-        super().__init__(mistakes, axes)
+    def __init__(self, form: CaseFile, mistakes: Mistakes, axes: int | None, folder: Path, system: str) -> None:
+        super().__init__(mistakes, axes, system=system)
         self.form = form
         self.tables = form.model_dump(exclude_none=True)
         self.mistakes: Mistakes = mistakes
         self.folder = folder
+        self.system = system
+        self.centred = system != CARTESIAN and self._begins() == 0.0
         self.parameters = self._parameters()
         self._words: set[str] = set()
+
+    def _begins(self) -> float | None:
+        """Where a radius begins, as far as that is known before its axis is made."""
+        if (lower := self.form.domain.lower) is not None:
+            return lower[0]
+        table = self.form.domain.r
+        with contextlib.suppress(PoissonError):
+            return first_of(table and table.nodes, self._file(table).read(0, 1) if table and table.file else None)
+        return None
 
     def field(self, path: Keys, given: Any) -> NodeField | None:
         return self._file(given) if isinstance(given, (FileTable, Mapping)) else super().field(path, given)
@@ -150,12 +163,12 @@ class _Reader(Reader):
 
     def lattice(self, conditions: Conditions) -> Lattice | None:
         domain, mistakes = self.form.domain, self.mistakes
-        names = AXES[: self.dimension or 0]
+        names = self.axes if self.dimension else ()
         kinds = [self._pair(name, conditions) for name in names]
         placed = {name: axis for name, pair in zip(names, kinds, strict=True) if (axis := self._explicit(name, pair))}
         lower, upper, shape = domain.lower, domain.upper, domain.shape
         if names and len(placed) == len(names):
-            whole = Lattice(tuple(placed.values()))
+            whole = Lattice(tuple(placed.values()), self.system)
             lower, upper, shape = lower or [*whole.lower], upper or [*whole.upper], shape or [*whole.shape]
         for key, entries in (("lower", lower), ("upper", upper), ("shape", shape)):
             if entries is None and not any(mistakes.touch(("domain", name)) for name in names):
@@ -172,6 +185,10 @@ class _Reader(Reader):
         if math.prod(shape) >= MAX_NODES:
             mistakes.wrong(("domain", "shape"), shape, "fewer than 2**60 nodes in all")
             return None
+        if self.system != (domain.system or CARTESIAN):
+            item = f"{mistakes.shown(domain.system)} with {len(shape)} axes"
+            mistakes.add(("domain", "system"), f"{item}; allowed: {SYSTEMS_ALLOWED}")
+            return None
         axes: list[Axis | None] = []
         for name, pair, low, high, nodes in zip(names, kinds, lower, upper, shape, strict=True):
             if name in placed:
@@ -181,7 +198,12 @@ class _Reader(Reader):
             else:
                 fits = self._interval(name, low, high, nodes)
                 axes.append(self._axis(name, low, high, nodes, pair) if fits else None)
-        return None if mistakes or None in axes else Lattice(tuple(filter(None, axes)))
+        if mistakes or None in axes:
+            return None
+        lattice = Lattice(tuple(filter(None, axes)), self.system)
+        if lattice.misfit:
+            mistakes.add(("domain",), lattice.misfit)
+        return lattice
 
     def _pair(self, axis: str, conditions: Conditions) -> tuple[Kind, Kind]:
         """The kinds of both faces of an axis, Neumann where they are not known."""
@@ -194,6 +216,8 @@ class _Reader(Reader):
     def _word(self, axis: str) -> str:
         """The word of the placement along an axis."""
         centring = self.form.domain.centring
+        if centring == "node" and axis == RADIUS and ANGLE in self.axes and self.centred:
+            return Cells.word
         word = centring if isinstance(centring, str) else getattr(centring, axis) or "node"
         return f"{word}s"
 
@@ -205,27 +229,32 @@ class _Reader(Reader):
         with self.mistakes.at(path):
             require_one_kind(table)
             if table.nodes is not None:
-                return placed_axis(self._word(name), table.nodes, kinds)
+                return placed_axis(self._word(name), table.nodes, kinds, self._power(name))
             if table.file is not None:
                 file = self._file(table)
                 if len(file.shape) != 1:
                     raise CaseError([f"{file} has the shape {file.shape}; the nodes of an axis have (n,)"])
                 file.check(file.shape)
-                return placed_axis(self._word(name), file.read(0, *file.shape), kinds)
+                return placed_axis(self._word(name), file.read(0, *file.shape), kinds, self._power(name))
         return None
+
+    def _power(self, name: str) -> int:
+        """`Placement.power` of an axis."""
+        return SYSTEMS[self.system][len(self.axes)].power * (name == RADIUS)
 
     def _axis(self, name: str, low: float, high: float, nodes: int, kinds: tuple[Kind, Kind]) -> Axis | None:
         """The axis of nodes that are spaced equally, by a map or by a stretch."""
         table, word, path = getattr(self.form.domain, name), self._word(name), ("domain", name)
         if self.mistakes.touch(path):
             return None
-        if table is None and word == Nodes.word:
+        power = self._power(name)
+        if table is None and word == Nodes.word and not power:
             return Axis.between(low, high, nodes, (kinds[0].rule, kinds[1].rule))
         given = {} if table is None else table.model_dump(exclude_none=True)
         self._words.update(re.findall(r"\w+", given.get("map", "")))
         try:
             intervals = nodes - (word == Nodes.word and not kinds[0].wraps)
-            return placed_axis(word, marks_between(low, high, intervals, given, self.parameters), kinds)
+            return placed_axis(word, marks_between(low, high, intervals, given, self.parameters), kinds, power)
         except (CaseError, ExpressionError) as error:
             self.mistakes.add((*path, "map") if "map" in given else path, str(error))
             return None
@@ -268,7 +297,9 @@ class _Reader(Reader):
         self._need_formulas(path, "a", "c")
         if exact is None or not isinstance(a, (float, Expression)) or not isinstance(c, (float, Expression)):
             return None
-        return manufactured_source(exact, a, c, self.dimension or 3)
+        systems = SYSTEMS[self.system]
+        dimension = self.dimension or max(systems)
+        return manufactured_source(exact, a, c, dimension, systems[dimension].power)
 
     def output(self, name: str, lattice: Lattice | None, *read: Coefficient | None) -> OutputSettings:
         output, mistakes = self.form.output, self.mistakes
@@ -339,16 +370,16 @@ class _Reader(Reader):
         # A parameter with a wrong value is one mistake, not another one in each text that uses it.
         parameters.update(dict.fromkeys(self.mistakes.keys_in("parameters"), 1.0))
         for name in list(parameters):
-            mistake = parameter_mistake(name)
+            mistake = parameter_mistake(name, self.axes)
             if mistake:
                 del parameters[name]
                 self.mistakes.add(("parameters", name), mistake)
         return parameters
 
 
-def _faces(conditions: Conditions, exact: Expression | None, a: Coefficient) -> tuple[Face, ...]:
+def _faces(conditions: Conditions, exact: Expression | None, a: Coefficient, lattice: Lattice) -> tuple[Face, ...]:
     faces = []
-    for face, name in enumerate(FACE_NAMES):
+    for face, name in enumerate(lattice.faces):
         if name in conditions:
             _, kind, table, value, alpha, _ = conditions[name]
             if table.get(kind.value) == EXACT and exact is not None and isinstance(alpha, (Expression, type(None))):
@@ -383,7 +414,7 @@ def _without_exact(
     try:
         if equation["f"] == EXACT and isinstance(problem.f, Expression):
             equation["f"] = problem.f.text
-        for name, face in zip(FACE_NAMES, problem.faces, strict=False):
+        for name, face in zip(problem.lattice.faces, problem.faces, strict=True):
             path = ("boundary", name)
             if name in boundary and isinstance(face.value, Expression) and EXACT in boundary[name].values():
                 boundary[name] = {**boundary[name], face.kind.value: face.value.text}
@@ -407,8 +438,8 @@ def _resolved(
     boundary: dict[str, Any] = {}
     for name, condition in conditions.items():
         if condition.kind.wraps:
-            boundary[name[0]] = condition.kind.value
-        else:
+            boundary[name.rpartition("_")[0]] = condition.kind.value
+        elif condition.kind is not Kind.AXIS:
             boundary[name] = condition.table if condition.kind.has_data else condition.kind.value
     box = {"lower": list(lattice.lower), "upper": list(lattice.upper), "shape": list(lattice.shape)}
     tables |= {

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from poisson.backends.registry import AUTO
-from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
+from poisson.mesh.system import CARTESIAN
 from poisson.problem.problem import CONSTANT_A, MEANS, Problem, number
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, clash
@@ -60,7 +61,11 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
 
 def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterator[Clash]:
     """Settings and data that do not go with open faces."""
-    for face, given in zip(FACE_NAMES, problem.faces, strict=False):
+    if problem.lattice.system != CARTESIAN:
+        reason = f"another condition, because system = {problem.lattice.system!r}"
+        yield Clash(("boundary", problem.lattice.faces[problem.open_faces.index(True)]), Kind.OPEN.value, reason)
+        return
+    for face, given in zip(problem.lattice.faces, problem.faces, strict=True):
         if given.kind.takes_alpha:
             yield Clash(("boundary", face), given.kind.value, f"another condition, because {OPEN}")
     if problem.guess and not problem.varies:

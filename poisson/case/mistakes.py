@@ -14,13 +14,16 @@ from poisson.backends.registry import nearest
 from poisson.case import toml
 from poisson.case.schema import CaseFile, Table
 from poisson.mesh.grid import AXES
+from poisson.mesh.system import ALL_AXES, CARTESIAN, SYSTEMS, axes_of, faces_of
 from poisson.problem import mistakes as problem
 from poisson.problem.mistakes import Path
 from poisson.problem.user_data import ALPHA
 from poisson.solvers.entries import Clash
 
 _BY_AXIS: tuple[Path, ...] = (("boundary",), ("domain",), ("domain", "centring"))
-"""The tables with keys for single axes."""
+"""The tables with keys for single axes …"""
+_OF_AXES = {*ALL_AXES, *faces_of(ALL_AXES)}
+"""… which have these names."""
 
 MOST_SHOWN = 40
 """The most mistakes that are shown, and for which suggestions are looked for."""
@@ -114,14 +117,13 @@ def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
     `data`: the case file; whatever is wrong is taken out of it. `mistakes`: receives one mistake for each wrong key.
     Returns: what was right, with defaults in the place of what was wrong.
     """
-    absent = _absent(data)
-    for path in _BY_AXIS if absent else ():
+    for path in _BY_AXIS:
         table: Any = data
         for key in path:
             table = table.get(key) if isinstance(table, dict) else None
         for name in list(table) if isinstance(table, dict) else ():
-            if name in _TABLES[path].model_fields and name.startswith(absent):
-                mistakes.misspelt((*path, name), _keys(path, data), None)
+            if name in _TABLES[path].model_fields and name not in (keys := _keys(path, data)):
+                mistakes.misspelt((*path, name), keys, None)
                 del table[name]
     while True:
         try:
@@ -172,13 +174,22 @@ def dimension(data: dict[str, Any]) -> int | None:
     entries = [domain.get(name) for name in ("lower", "upper", "shape")] if isinstance(domain, dict) else []
     lengths = {len(entry) for entry in entries if isinstance(entry, list)} & {1, 2, 3}
     if not lengths and isinstance(domain, dict):
-        return next((count for count in (3, 2, 1) if all(name in domain for name in AXES[:count])), None)
+        systems = SYSTEMS.get(str(domain.get("system", CARTESIAN)), {})
+        return next((count for count in (3, 2, 1) if count in systems and {*systems[count].axes} <= {*domain}), None)
     return lengths.pop() if len(lengths) == 1 else None
 
 
-def _absent(data: dict[str, Any]) -> tuple[str, ...]:
-    """The axes that the case has not, as far as its dimension is known."""
-    return AXES[dimension(data) or len(AXES) :]
+def system(data: dict[str, Any]) -> str:
+    """The system of coordinates, as far as it is a right one of so many axes."""
+    domain = data.get("domain")
+    found = domain.get("system") if isinstance(domain, dict) else None
+    return found if isinstance(found, str) and found in SYSTEMS and axes_of(found, dimension(data)) else CARTESIAN
+
+
+def _present(data: dict[str, Any]) -> tuple[str, ...]:
+    """The keys of conditions that the case may have, as far as its dimension is known."""
+    axes = axes_of(system(data), dimension(data)) or AXES
+    return ("all", *axes, *faces_of(axes))
 
 
 def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
@@ -197,8 +208,10 @@ def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
 def _keys(path: Path, data: dict[str, Any]) -> list[str]:
     table = _model(path)
     keys = list(table.model_fields) if table else []
-    absent = _absent(data) if path in _BY_AXIS else ()
-    return [name for name in keys if not name.startswith(absent)]
+    if path not in _BY_AXIS:
+        return keys
+    axes = axes_of(system(data), dimension(data)) or AXES
+    return [name for name in keys if name in (*axes, *faces_of(axes)) or name not in _OF_AXES]
 
 
 def _nearest_value(path: Path, item: Any) -> str | None:

@@ -17,9 +17,6 @@ from poisson.case import toml
 from poisson.case.axes import marks_between
 from poisson.errors import CaseError
 from poisson.mesh.axis import Axis
-from poisson.mesh.boundary import FACE_NAMES
-from poisson.mesh.grid import AXES
-from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import FieldFile
 
 if TYPE_CHECKING:
@@ -136,7 +133,7 @@ def field_files(problem: Problem) -> dict[str, FieldFile]:
     """The files that a problem reads, by the keys of a case that name them."""
     given: dict[str, Any] = {"equation.f": problem.f, "equation.a": problem.a, "equation.c": problem.c}
     given["run.initial"] = problem.initial
-    for name, face in zip(FACE_NAMES, problem.faces, strict=False):
+    for name, face in zip(problem.lattice.faces, problem.faces, strict=True):
         given |= {f"boundary.{name}.{face.kind.value}": face.value, f"boundary.{name}.alpha": face.alpha}
     return {path: field for path, field in given.items() if isinstance(field, FieldFile)}
 
@@ -154,16 +151,17 @@ def regrid(case: Case, shape: Sequence[int]) -> Case:
     domain, parameters = tables["domain"], tables.get("parameters", {})
     domain["shape"] = list(shape)
     axes = []
-    for name, line, nodes in zip(AXES[: len(shape)], problem.lattice.axes, shape, strict=True):
+    for name, line, nodes in zip(problem.lattice.names, problem.lattice.axes, shape, strict=True):
         axis, table = line.resized(nodes), domain.get(name, {})
         if (placed := axis.placement) is not None:
             if "map" in table or "stretch" in table:
                 marks = marks_between(*line.interval, placed.marks.size - 1, table, parameters)
-                axis = Axis.placed(type(placed)(marks, placed.kinds))
+                axis = Axis.placed(type(placed)(marks, placed.kinds, power=placed.power))
             elif table:
                 domain[name] = {"nodes": placed.marks.tolist()}
         axes.append(axis)
-    return replace(case, problem=replace(problem, lattice=Lattice(tuple(axes))), text=tomli_w.dumps(tables))
+    lattice = replace(problem.lattice, axes=tuple(axes))
+    return replace(case, problem=replace(problem, lattice=lattice), text=tomli_w.dumps(tables))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from poisson.case.axes import STRETCHES
 from poisson.case.settings import LENGTH, VALUE, FieldName, Interval
 from poisson.mesh.axis import MIN_NODES
 from poisson.mesh.boundary import CONDITIONS, TABLES
+from poisson.mesh.system import SYSTEMS
 from poisson.problem.bodies import SHAPES
 from poisson.problem.fields import HDF5_SUFFIXES
 from poisson.problem.images import NO_PHASES, phases_of
@@ -228,6 +229,8 @@ class CentringTable(Table):
     x: Centring | None = _centring("x")
     y: Centring | None = _centring("y")
     z: Centring | None = _centring("z")
+    r: Centring | None = _centring("r")
+    phi: Centring | None = _centring("phi")
 
 
 def _axis(axis: str) -> Any:
@@ -249,12 +252,19 @@ class DomainTable(Table):
     x: AxisTable | None = _axis("x")
     y: AxisTable | None = _axis("y")
     z: AxisTable | None = _axis("z")
+    r: AxisTable | None = _axis("r")
+    phi: AxisTable | None = _axis("phi")
     centring: Annotated[
         Annotated[Centring, Tag("<text>")] | Annotated[CentringTable, Tag("<table>")], Discriminator(_kind)
     ] = Field(
         default="node",
         title="whether u stands at nodes, of which the outermost lie on the faces, or at the centres of cells",
         description='"node", "cell" or a table of these by axis such as { x = "cell" }',
+    )
+    system: Literal["cartesian", "cylinder", "polar", "sphere"] | None = Field(
+        default=None,
+        title="the coordinates, if not x(, y(, z)): r, or r, z, or r, phi, z of a cylinder; r, phi; or r of a sphere",
+        description=either(tuple(SYSTEMS)),
     )
 
 
@@ -302,6 +312,11 @@ def _face(axis: str) -> Any:
     )
 
 
+def _radial(name: str) -> Any:
+    wall = " where r does not begin at 0" * name.endswith("lower")
+    return Field(default=None, title=f"the condition at the {name[2:]} end of a radius{wall}", description=_CONDITION)
+
+
 class BoundaryTable(Table):
     all: Condition | None = Field(
         default=None,
@@ -317,6 +332,11 @@ class BoundaryTable(Table):
     y_upper: Condition | None = _face("y")
     z_lower: Condition | None = _face("z")
     z_upper: Condition | None = _face("z")
+    phi: Pair | None = _pair("phi")
+    r_lower: Condition | None = _radial("r_lower")
+    r_upper: Condition | None = _radial("r_upper")
+    phi_lower: Condition | None = _face("phi")
+    phi_upper: Condition | None = _face("phi")
 
 
 class InsideTable(Table):

@@ -18,9 +18,9 @@ import tomli_w
 
 from poisson.case.reading import from_mapping, parsed
 from poisson.errors import ExpressionError, PoissonError
-from poisson.mesh.boundary import FACE_NAMES
-from poisson.mesh.grid import AXES
+from poisson.mesh.boundary import Kind
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.system import CARTESIAN
 from poisson.problem.bodies import Body, Inside
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import FieldFile
@@ -46,11 +46,11 @@ def text_of(problem: Problem) -> str:
         exact = _written("exact", problem.exact)
         equation |= {} if isinstance(exact, dict) else {"exact": exact}
     boundary: dict[str, Any] = {}
-    for name, face in zip(FACE_NAMES, problem.faces, strict=False):
+    for name, face in zip(grid.faces, problem.faces, strict=True):
         if face.kind.wraps:
-            boundary[name[0]] = face.kind.value
+            boundary[name.rpartition("_")[0]] = face.kind.value
         elif not face.kind.has_data:
-            boundary[name] = face.kind.value
+            boundary |= {} if face.kind is Kind.AXIS else {name: face.kind.value}
         else:
             given = {face.kind.value: face.value} | ({} if face.alpha is None else {"alpha": face.alpha})
             boundary[name] = {key: _written(f"{name}.{key}", data) for key, data in given.items()}
@@ -63,6 +63,8 @@ def text_of(problem: Problem) -> str:
         tables["domain"] |= _axes_of(grid)
     if problem.bodies:
         tables["body"] = [_body(f"body.{number}", body) for number, body in enumerate(problem.bodies, start=1)]
+    if grid.system != CARTESIAN:
+        tables["domain"]["system"] = grid.system
     if problem.guess:
         tables["run"] = {"initial": _written("initial", problem.initial)}
     return tomli_w.dumps(tables)
@@ -81,10 +83,12 @@ def _body(name: str, body: Body) -> dict[str, Any]:
 def _axes_of(grid: Lattice) -> dict[str, Any]:
     """The keys of ``[domain]`` that say where nodes are which do not lie on the faces equally spaced."""
     found: dict[str, Any] = {"centring": {}}
-    for name, axis in zip(AXES, grid.axes, strict=False):
+    for name, axis in zip(grid.names, grid.axes, strict=True):
         if (placed := axis.placement) is not None:
             found["centring"][name] = placed.word.removesuffix("s")
-            if placed.on_faces or not np.array_equal(placed.marks, np.linspace(*placed.ends, placed.marks.size)):
+            if (placed.on_faces and not placed.power) or not np.array_equal(
+                placed.marks, np.linspace(*placed.ends, placed.marks.size)
+            ):
                 many = placed.marks.size > MOST_LISTED
                 found[name] = {"file": NOWHERE, "dataset": name} if many else {"nodes": placed.marks.tolist()}
     return found
@@ -120,7 +124,7 @@ def problem_of(
     """
     whole = parsed(text, "the case")
     tables = {name: whole[name] for name in _TABLES if name in whole}
-    for name, axis in zip(AXES, grid.axes if grid else (), strict=False):
+    for name, axis in zip(grid.names, grid.axes, strict=True) if grid else ():
         domain = tables.get("domain")
         table = domain.get(name) if isinstance(domain, dict) else None
         if isinstance(table, dict) and "file" in table and axis.placement is not None:
@@ -137,7 +141,7 @@ def problem_of(
         equation["initial"] = files["run", "initial"]
     boundary = tables.get("boundary", {})
     faces = []
-    for name, face in zip(FACE_NAMES, problem.faces, strict=False):
+    for name, face in zip(problem.lattice.faces, problem.faces, strict=True):
         key = name if name in boundary else "all"
         data = {"value": ("boundary", key, face.kind.value), "alpha": ("boundary", key, "alpha")}
         changes: dict[str, Any] = {part: files[path] for part, path in data.items() if path in files}

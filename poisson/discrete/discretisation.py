@@ -284,7 +284,7 @@ class Discretisation:
         they are known.
         """
         grid = self.problem.lattice
-        cell = math.prod(grid.spacing)
+        cell = grid.turn * math.prod(grid.spacing)
         obstacles = surface.obstacles if (surface := self.surface) else None
         with self.agreed():
             source, scale = (cell * value for value in (None if obstacles else of_f) or self._sums_of_f(xp))
@@ -318,7 +318,7 @@ class Discretisation:
             )
             flux += float((volumes * g).sum())
             scale += float((volumes * abs(g)).sum())
-        cell = math.prod(self.problem.lattice.spacing)
+        cell = self.problem.lattice.turn * math.prod(self.problem.lattice.spacing)
         return cell * flux, cell * scale
 
     def balanced(self, xp: ModuleType, of_f: tuple[float, float] | None = None) -> Discretisation:
@@ -335,7 +335,7 @@ class Discretisation:
             f"∫f = {balance.source:.6g}, ∮g = {balance.flux:.6g}, ∫f + ∮g = {balance.defect:.3g} "
             f"({abs(relative):.2g} of ∫|f| + ∮|g|)"
         )
-        volume = math.prod(self.problem.lattice.extent) - (self.surface.closed if self.surface else 0.0)
+        volume = self.problem.lattice.volume - (self.surface.closed if self.surface else 0.0)
         if not balance.compatible:
             raise IncompatibleSource(
                 f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but {numbers}, and the grid explains at "

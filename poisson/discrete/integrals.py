@@ -28,11 +28,11 @@ def mean(discretisation: Discretisation, u: NDArray[Any]) -> float:
     for start, stop in slabs(on_nodes.shape):
         values = np.asarray(on_nodes[start:stop], dtype=np.float64)
         total.append(float((values * _volumes(discretisation, start, stop)).sum()))
-    return math.fsum(total) / math.prod(discretisation.problem.lattice.extent)
+    return math.fsum(total) / discretisation.problem.lattice.volume
 
 
 def energy(discretisation: Discretisation, u: NDArray[Any]) -> float:
-    """½ ∫ (a |∇u|² + c u²), in U²·L^(d−2) in d dimensions.
+    """½ ∫ (a |∇u|² + c u²), in U²·L^(d−2) in d dimensions, those of a whole turn counted.
 
     The first part is that of the links between the nodes, each with the coefficient a that the discrete equations have
     there: where f and c are zero it is half of what leaves through the Dirichlet faces times the values that they hold,
@@ -55,13 +55,14 @@ def energy(discretisation: Discretisation, u: NDArray[Any]) -> float:
 def _before_face(discretisation: Discretisation, u: NDArray[Any], face: int) -> float:
     """∫ a (∂u/∂n)² between a face and the nodes next to it, where they do not lie on it: the flow there is constant."""
     problem, place = discretisation.problem, discretisation.whole_lattice.array_axis(face // 2)
-    distance = problem.lattice.axes[face // 2].offsets[face % 2]
-    if not distance:
+    line, end = problem.lattice.axes[face // 2], face % 2
+    distance, area = line.offsets[end], line.areas[end]
+    if not distance or not area:
         return 0.0
     block = plane(discretisation, face, 1)
     a = sampling.wall_coefficient(problem, np, face, block)
     flow = prescribed(discretisation, u, face, block)
-    over = areas(discretisation, face // 2, block) * (a if isinstance(a, float) else np.expand_dims(a, place))
+    over = area * areas(discretisation, face // 2, block) * (a if isinstance(a, float) else np.expand_dims(a, place))
     return float((distance * flow * flow / over).sum())
 
 
@@ -81,8 +82,10 @@ def _of_links(discretisation: Discretisation, u: NDArray[Any], axis: int, start:
 
     line = problem.lattice.axes[axis]
     rows = np.arange(start, stop) if place == 0 else np.arange(line.nodes)
-    gaps = line.gaps[rows[rows < line.gaps.size]].reshape((-1,) + (1,) * (u.ndim - 1))
-    density = (np.diff(along(lambda low, high: u[low:high]), axis=0) / gaps) ** 2 * gaps
+    links, shape = rows[rows < line.gaps.size], (-1,) + (1,) * (u.ndim - 1)
+    gaps = line.gaps[links].reshape(shape)
+    weights = gaps * line.sections[links].reshape(shape)
+    density = (np.diff(along(lambda low, high: u[low:high]), axis=0) / gaps) ** 2 * weights
     if a is not None:
         density *= a
     else:
@@ -94,7 +97,7 @@ def _of_links(discretisation: Discretisation, u: NDArray[Any], axis: int, start:
 def _volumes(discretisation: Discretisation, start: int, stop: int, across: int | None = None) -> NDArray[np.float64]:
     """The volumes of some rows of nodes, in L^d, in a shape that broadcasts; or their areas across an axis."""
     lattice = discretisation.whole_lattice
-    found = np.ones((1,) * len(discretisation.array_shape))
+    found = np.full((1,) * len(discretisation.array_shape), lattice.turn)
     for axis, line in enumerate(discretisation.problem.lattice.axes):
         if axis != across:
             along = line.lengths[start:stop] if lattice.array_axis(axis) == 0 else line.lengths

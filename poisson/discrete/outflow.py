@@ -69,13 +69,17 @@ def prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block
     flow = np.broadcast_to(np.asarray(flow, dtype=np.float64), beside.squeeze(place).shape)
     if surface := discretisation.surface:
         flow = flow * surface.on_face(face, block)
-    return np.asarray(np.expand_dims(flow, place) * areas(discretisation, face // 2, block))
+    area = discretisation.problem.lattice.axes[face // 2].areas[face % 2]
+    return np.asarray(np.expand_dims(flow, place) * area * areas(discretisation, face // 2, block))
 
 
 def areas(discretisation: Discretisation, normal: int, block: Block) -> NDArray[np.float64]:
-    """The area of the control volume of each node of a block across an axis, in a shape that broadcasts to it."""
+    """The area of the control volume of each node of a block across an axis, in a shape that broadcasts to it.
+
+    That across a radius is the area over r^p, which differs from link to link (`Axis.sections`).
+    """
     lattice = discretisation.whole_lattice
-    values = np.ones((1,) * len(block))
+    values = np.full((1,) * len(block), discretisation.problem.lattice.turn)
     for axis, line in enumerate(discretisation.problem.lattice.axes):
         if axis != normal:
             values = values * lattice.along(axis, line.lengths[slice(*block[lattice.array_axis(axis)])])
@@ -133,7 +137,8 @@ class _Wall:
         two = plane(self.discretisation, self.face, 2)
         u = np.moveaxis(_cut(self.u, two), self.place, 0)
         wall, inner = (1, 0) if self.upper else (0, 1)
-        slope = (u[inner] - u[wall]) / self.grid.axes[self.axis].gaps[-1 if self.upper else 0]
+        line, end = self.grid.axes[self.axis], -1 if self.upper else 0
+        slope = (u[inner] - u[wall]) * line.sections[end] / line.gaps[end]
         low = two[self.place][0]
         link = self._link(self.axis, (*two[: self.place], (low, low + 1), *two[self.place + 1 :]))
         return np.asarray(np.expand_dims(slope, self.place) * link * areas(self.discretisation, self.axis, self.block))
@@ -143,7 +148,8 @@ class _Wall:
         face.
         """
         place, line = _place(self.discretisation, axis), self.grid.axes[axis]
-        gaps = np.append(line.gaps, line.gaps[-1:])[: line.nodes].reshape((-1,) + (1,) * (self.walls.ndim - 1))
+        gaps = line.gaps / line.sections
+        gaps = np.append(gaps, gaps[-1:])[: line.nodes].reshape((-1,) + (1,) * (self.walls.ndim - 1))
         u = np.moveaxis(_cut(self.u, self.block), place, 0)
         # Half a cell across the face, and the whole of the third axis.
         area = areas(self.discretisation, axis, self.block) * self._link(axis, self.block)

@@ -70,7 +70,7 @@ def _links(operator: Operator, axis: int, coefficients: NDArray[np.float64]) -> 
     place = operator.dimension - 1 - axis
     numbers = np.moveaxis(np.arange(coefficients.size).reshape(operator.array_shape), place, 0)
     line = operator.lattice.axes[axis]
-    rules, (widths, gaps, walls) = line.rules, _geometry(line)
+    rules, (widths, conducts, walls) = line.rules, _geometry(line)
     along = (-1,) + (1,) * (operator.dimension - 1)
     width = np.moveaxis(np.broadcast_to(widths.reshape(along), numbers.shape), 0, place)
     below = numbers if rules[1] is Rule.WRAP else numbers[:-1]
@@ -81,7 +81,7 @@ def _links(operator: Operator, axis: int, coefficients: NDArray[np.float64]) -> 
     gradient = sparse.csr_array(sparse.coo_array((signs, (rows, columns)), shape=(links.size, coefficients.size)))
     scale = 1.0 / (line.spacing * line.spacing)
     first = np.moveaxis(coefficients, place, 0)[: len(below)]
-    conducts = (first * (scale / gaps.reshape(along))).ravel()
+    conducts = (first * (scale * conducts.reshape(along))).ravel()
     held = np.zeros(numbers.shape)
     for node, wall in zip((0, -1), walls, strict=True):
         held[node] += scale * wall * first[node]
@@ -90,9 +90,10 @@ def _links(operator: Operator, axis: int, coefficients: NDArray[np.float64]) -> 
 
 
 def _geometry(line: Axis) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[float, float]]:
-    """The widths of the cells and the lengths of the links along an axis, over its spacing, and what the walls conduct.
+    """The widths of the cells along an axis, over its spacing, and what links and walls conduct, times the spacing.
 
-    The cell of a node on a mirror face ends there. Where no node lies on a face it is half a cell behind.
+    The cell of a node on a mirror face ends there. Where no node lies on a face it is half a cell behind. Along a
+    radius a cell is a part of a disc or a ball over the angle around the axis.
     """
     if line.placement is None:
         widths = np.ones(line.nodes)
@@ -107,15 +108,23 @@ def _geometry(line: Axis) -> tuple[NDArray[np.float64], NDArray[np.float64], tup
         widths = (around[2:] - around[:-2]) / 2.0
     else:
         widths = marks[1:] - marks[:-1]
-    walls = []
-    for kind, alpha, half in zip(line.placement.kinds, line.placement.alpha, widths[[0, -1]] / 2.0, strict=True):
+    power, walls = line.placement.power, []
+    halves = widths[[0, -1]] / 2.0
+    edges = np.concatenate([marks[:1], points[:-1] + np.diff(points) / 2.0 if line.placement.on_faces else marks[1:-1]])
+    if power:
+        fixed = [1.0 + (kind.fixes and line.placement.on_faces) for kind in line.placement.kinds]
+        widths = np.diff(np.append(edges, marks[-1]) ** (power + 1)) / (power + 1)
+        widths[[0, -1]] *= fixed
+    for kind, alpha, half, end in zip(line.placement.kinds, line.placement.alpha, halves, marks[[0, -1]], strict=True):
         before = 0.0 if line.placement.on_faces else float(half)
+        area = end**power * line.spacing
         if kind.fixes:
-            walls.append(line.spacing / before if before else 0.0)
+            walls.append(area / before if before else 0.0)
         else:
-            walls.append(line.spacing / (1.0 / alpha + before) if alpha else 0.0)
+            walls.append(area / (1.0 / alpha + before) if alpha else 0.0)
+    areas = edges[1:] ** power if power else 1.0
     gaps = np.diff(around)[1:] if line.wraps else np.diff(points)
-    return widths / line.spacing, gaps / line.spacing, (walls[0], walls[1])
+    return widths / line.spacing, areas * line.spacing / gaps, (walls[0], walls[1])
 
 
 def fixed_nodes(operator: Operator) -> NDArray[np.bool_]:

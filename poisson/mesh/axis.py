@@ -170,18 +170,14 @@ class Axis:
         if self.placement is not None:
             return self.placement.widths / self.spacing
         widths = np.ones(self.nodes)
-        for end, rule in zip((0, -1), self.rules, strict=True):
-            if rule is Rule.MIRROR:
-                widths[end] = 0.5
+        widths[[0, -1]] = [0.5 if rule is Rule.MIRROR else 1.0 for rule in self.rules]
         return widths
 
     @cached_property
     def lengths(self) -> Values:
-        """The control widths in L, half as wide at fixed ends: those of a whole axis add up to its length."""
+        """The control widths in L, half as wide at fixed ends: those of a whole axis add up to the length or ∫ r^p."""
         lengths = self.spacing * self.widths
-        for end, rule in zip((0, -1), self.rules, strict=True):
-            if rule is Rule.FIXED:
-                lengths[end] *= 0.5
+        lengths[[0, -1]] *= [0.5 if rule is Rule.FIXED else 1.0 for rule in self.rules]
         return lengths
 
     @cached_property
@@ -190,6 +186,16 @@ class Axis:
         if self.placement is not None:
             return self.placement.gaps
         return np.full(intervals_of(self.nodes, self.rules), self.spacing)
+
+    @property
+    def sections(self) -> Values:
+        """The area that each link of a whole axis goes through, in the order of `gaps`: 1 but along a radius."""
+        return np.ones_like(self.gaps) if self.placement is None else self.placement.sections
+
+    @property
+    def areas(self) -> tuple[float, float]:
+        """The areas of the ends: 1 but along a radius."""
+        return (1.0, 1.0) if self.placement is None else self.placement.areas
 
     @property
     def offsets(self) -> tuple[float, float]:
@@ -207,8 +213,8 @@ class Axis:
     @property
     def inflow(self) -> tuple[float, float]:
         """The source that a unit of flow by area through each end is to the node next to it, in 1/L."""
-        if self.placement is not None:
-            return 1.0 / float(self.placement.widths[0]), 1.0 / float(self.placement.widths[-1])
+        if (placed := self.placement) is not None:
+            return placed.areas[0] / float(placed.widths[0]), placed.areas[1] / float(placed.widths[-1])
         lower, upper = ((2.0 if rule is Rule.MIRROR else 1.0) / self.spacing for rule in self.undivided.rules)
         return lower, upper
 
@@ -222,14 +228,14 @@ class Axis:
             return lower[self.index], upper[self.index], extra[self.index]
         if self.placement is None:
             return np.ones(self.nodes), np.ones(self.nodes), np.zeros(self.nodes)
-        upper = np.append(1.0 / self.placement.gaps, 0.0)[: self.nodes]
+        upper = np.append(self.placement.sections / self.placement.gaps, 0.0)[: self.nodes]
         lower = np.roll(upper, 1)
         for end, inside, rule in ((lower, upper, self.rules[0]), (upper[::-1], lower[::-1], self.rules[1])):
             if rule is Rule.FIXED:
                 end[0] = inside[0]
         extra = np.zeros(self.nodes)
-        for node, wall in zip((0, -1), self.placement.walls, strict=True):
-            extra[node] += wall
+        for node, wall, area in zip((0, -1), self.placement.walls, self.placement.areas, strict=True):
+            extra[node] += wall * area
         scale = self.spacing / self.widths
         return scale * lower, scale * upper, scale * extra
 
@@ -384,7 +390,7 @@ class Axis:
         lower, upper = kinds
         if self.placement is not None:
             same = self.placement.kinds == (lower, upper) and self.placement.alpha == (0.0, 0.0)
-            return self if same else Axis.placed(type(self.placement)(self.placement.marks, (lower, upper)))
+            return self if same else Axis.placed(self.placement.facing((lower, upper)))
         rules = lower.rule, upper.rule
         if self.wraps is not lower.wraps:
             return Axis.between(*self.interval, self.nodes, rules)
@@ -521,11 +527,9 @@ class Axis:
         """The diagonal of that matrix and the one beside it, where the axis does not wrap."""
         lower, upper, extra = (values[self.free] for values in self.couplings)
         off = -np.sqrt(upper[:-1] * lower[1:])
-        first, last = (rule is Rule.MIRROR and not self.tabulated for rule in self.rules)
-        if first:
-            off[0] *= math.sqrt(2.0)
-        if last:
-            off[-1] *= math.sqrt(2.0)
+        for end, rule in zip((0, -1), self.rules, strict=True):
+            if rule is Rule.MIRROR and not self.tabulated:
+                off[end] *= math.sqrt(2.0)
         return lower + upper + extra, off
 
     def _coarser_part(self, whole: Axis, coarse: Axis) -> Axis:

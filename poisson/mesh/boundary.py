@@ -46,11 +46,18 @@ class Kind(Enum):
     ROBIN = "robin"
     PERIODIC = "periodic"
     OPEN = "open"
+    AXIS = "axis"
+    """The end r = 0 of a radius, which is no face: nothing flows there."""
 
     @property
     def rule(self) -> Rule:
         """How the operator goes on beyond the face."""
         return _TRAITS[self].rule
+
+    @property
+    def leads_out(self) -> bool:
+        """Whether something can flow out through it."""
+        return not self.wraps and self is not Kind.AXIS
 
     @property
     def wraps(self) -> bool:
@@ -91,6 +98,7 @@ _TRAITS = {
     ),
     Kind.PERIODIC: _Traits(Rule.WRAP),
     Kind.OPEN: _Traits(Rule.FIXED),
+    Kind.AXIS: _Traits(Rule.MIRROR),
 }
 
 CONDITIONS = tuple(kind for kind in Kind if kind.has_data)

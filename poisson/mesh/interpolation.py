@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from poisson.errors import GridError
 from poisson.mesh.axis import array_axis
-from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 
 NODES = 4
@@ -51,7 +50,7 @@ def places_of(grid: Lattice, points: Sequence[Any]) -> tuple[NDArray[np.float64]
 
     Raises `GridError` as `interpolate`.
     """
-    names = AXES[: grid.dimension]
+    names = grid.names
     if len(points) != grid.dimension:
         raise GridError(f"coordinates: {len(points)} given; this grid needs {', '.join(names)}")
     try:

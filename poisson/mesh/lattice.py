@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from poisson.mesh.axis import MIN_NODES, Axis, array_axis
 from poisson.mesh.boundary import Kind, Rule
 from poisson.mesh.grid import AXES, wanted_spacing
+from poisson.mesh.system import ANGLE, CARTESIAN, SYSTEMS, System, faces_of, wanted_angle
 
 Index = tuple[slice | int, ...]
 
@@ -28,10 +29,11 @@ Index = tuple[slice | int, ...]
 class Lattice:
     """Nodes on a box: the product of the nodes along its axes.
 
-    `axes`: x, y(, z).
+    `axes`: x, y(, z), or those of the system. `system`: the word of the system of coordinates.
     """
 
     axes: tuple[Axis, ...]
+    system: str = CARTESIAN
 
     @staticmethod
     def box(
@@ -66,6 +68,37 @@ class Lattice:
     @property
     def dimension(self) -> int:
         return len(self.axes)
+
+    @property
+    def coordinate_system(self) -> System:
+        """The system of coordinates; that of the arrays of a 1D problem has fewer axes than these."""
+        systems = SYSTEMS[self.system]
+        return systems.get(self.dimension) or systems[1]
+
+    @property
+    def centred(self) -> bool:
+        """Whether the first axis is a radius that begins at 0, where there is no face."""
+        return self.system != CARTESIAN and self.lower[0] == 0.0
+
+    @property
+    def misfit(self) -> str:
+        """Mistakes of an angle, or a radius beside it, and what is allowed; empty if nothing is."""
+        for name, axis in zip(self.names, self.axes, strict=True):
+            if wanted := wanted_angle(name, *axis.interval, axis.wraps):
+                return f"{name} from {axis.interval[0]:g} to {axis.interval[1]:g}; allowed: {wanted}"
+        if self.centred and ANGLE in self.names and not any(self.axes[0].offsets):
+            return "nodes along r from 0; allowed: cells, because at r = 0 there is one u for all phi"
+        return ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the axes."""
+        return self.coordinate_system.axes
+
+    @property
+    def faces(self) -> tuple[str, ...]:
+        """The names of the faces."""
+        return faces_of(self.names)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -106,6 +139,17 @@ class Lattice:
     def extent(self) -> tuple[float, ...]:
         """Length of the box along each axis, in L."""
         return tuple(high - low for low, high in zip(self.lower, self.upper, strict=True))
+
+    @property
+    def volume(self) -> float:
+        """The volume of the box, of a whole turn where an angle has no axis."""
+        placed = ((axis.undivided.placement, axis.interval) for axis in self.axes)
+        return self.turn * math.prod(where.measure if where else ends[1] - ends[0] for where, ends in placed)
+
+    @property
+    def turn(self) -> float:
+        """The factor of integrals over the axes: the angles that have none."""
+        return self.coordinate_system.turn
 
     @property
     def periodic(self) -> tuple[bool, ...]:
@@ -202,7 +246,7 @@ class Lattice:
     @property
     def whole(self) -> Lattice:
         """The lattice that this is a part of, or this one."""
-        return Lattice(tuple(axis.undivided for axis in self.axes)) if self.divided else self
+        return replace(self, axes=tuple(axis.undivided for axis in self.axes)) if self.divided else self
 
     @cached_property
     def holds(self) -> bool:
@@ -219,22 +263,22 @@ class Lattice:
     @cached_property
     def of_arrays(self) -> Lattice:
         """The lattice of the backends' arrays, which have two axes at least: in 1D the second one has a single node."""
-        return Lattice((*self.axes, Axis.single())) if self.dimension == 1 else self
+        return replace(self, axes=(*self.axes, Axis.single())) if self.dimension == 1 else self
 
     def facing(self, kinds: Sequence[Kind]) -> Lattice:
         """The same nodes with conditions of other kinds at the faces: `Axis.facing`."""
         axes = tuple(axis.facing(pair) for axis, *pair in zip(self.axes, kinds[::2], kinds[1::2], strict=True))
-        return self if axes == self.axes else Lattice(axes)
+        return self if axes == self.axes else replace(self, axes=axes)
 
     @cached_property
     def coarser(self) -> Lattice | None:
         """The lattice of the coarser axes on the same box; None where one has none."""
         axes = tuple(axis.coarser for axis in self.axes if axis.coarser is not None)
-        return Lattice(axes) if len(axes) == self.dimension else None
+        return replace(self, axes=axes) if len(axes) == self.dimension else None
 
     def resized(self, shape: Sequence[int]) -> Lattice:
         """The lattice on the same box with so many nodes along x, y(, z): `Axis.resized`."""
-        return Lattice(tuple(map(Axis.resized, self.axes, shape)))
+        return replace(self, axes=tuple(map(Axis.resized, self.axes, shape)))
 
     def replaced(self, axis: int, by: Axis) -> Lattice:
         """The lattice with another axis in one place."""
@@ -246,4 +290,4 @@ class Lattice:
 
     def scaled(self, factor: float) -> Lattice:
         """The lattice with all lengths times a factor."""
-        return Lattice(tuple(axis.scaled(factor) for axis in self.axes))
+        return replace(self, axes=tuple(axis.scaled(factor) for axis in self.axes))

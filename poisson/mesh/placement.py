@@ -4,6 +4,9 @@
 Each has nodes, a control width around every one, and the conductance of the walls: what flows out through an end for a
 unit of u at the node next to it, with a = 1. The operator balances, in the control width of a node, what flows through
 the links to its neighbours, 1/gap for a unit of difference, and through the walls; so it is symmetric.
+
+Along a radius (`poisson.mesh.system`) a control width is ∫ r^p dr, and what flows has an area r^p, taken where control
+widths meet. At r = 0 that is zero: nothing flows there, and there is no face.
 """
 
 from __future__ import annotations
@@ -31,11 +34,12 @@ class Placement(ABC):
 
     `marks`: what places the nodes, in ascending order and in L: the first and the last one are the ends of the axis.
     `kinds`: the conditions at the lower and the upper end; in a problem those of its faces. `alpha`: α of each end that
-    has a Robin condition, over the coefficient a, in 1/L; 0 for another. `points` (array of shape (n,)): coordinates of
-    the nodes, in L. `widths` (array of shape (n,)): their control widths, in L. `rules`: how the operator goes on
-    beyond each end. `walls`: the conductance of each end, in 1/L. Raises `ValueError` if there are fewer than 3 nodes,
-    the marks do not ascend, are not finite, or lie too close or too far apart for float64, only one end is periodic, or
-    α is negative, not finite, or that of another kind than Robin.
+    has a Robin condition, over the coefficient a, in 1/L; 0 for another. `power`: p of a radius, 0 of another axis.
+    `points` (array of shape (n,)): coordinates of the nodes, in L. `widths` (array of shape (n,)): their control
+    widths, in L^(1 + p). `rules`: how the operator goes on beyond each end. `walls`: the conductance of each end by
+    area, in 1/L. Raises `ValueError` if there are fewer than 3 nodes, the marks do not ascend, are not finite, or lie
+    too close or too far apart for float64, only one end is periodic, α is negative, not finite, or that of another kind
+    than Robin, or a radius is negative, periodic, or has a condition at r = 0.
     """
 
     word: str
@@ -46,6 +50,8 @@ class Placement(ABC):
     """Whether the nodes next to the ends lie on them."""
     points: Values
     widths: Values
+    edges: Values
+    """Where control widths meet, with both ends of the axis; of a radius only."""
     rules: tuple[Rule, Rule]
     walls: tuple[float, float]
     even = False
@@ -56,10 +62,14 @@ class Placement(ABC):
             PLACEMENTS[cls.word] = cls
 
     def __init__(
-        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind] = FREE, alpha: tuple[float, float] = (0.0, 0.0)
+        self,
+        marks: Sequence[float] | Values,
+        kinds: tuple[Kind, Kind] = FREE,
+        alpha: tuple[float, float] = (0.0, 0.0),
+        power: int = 0,
     ) -> None:
         self.marks = np.array(marks, dtype=np.float64)
-        self.kinds, self.alpha = kinds, alpha
+        self.kinds, self.alpha, self.power = kinds, alpha, power
         if not np.all(np.isfinite(self.marks)) or not np.all(np.diff(self.marks) > 0.0):
             raise ValueError("the places along an axis must be finite and ascend")
         with np.errstate(over="ignore"):
@@ -74,6 +84,14 @@ class Placement(ABC):
         for kind, value in zip(kinds, alpha, strict=True):
             if not 0.0 <= value < math.inf or (value and not kind.takes_alpha):
                 raise ValueError(f"alpha = {value} on a {kind.value} end; allowed: values >= 0 on a robin end")
+        if power and ((self.marks.size and self.marks[0] < 0.0) or self.wraps):
+            raise ValueError(f"a radius from {self.marks[0]:g}; allowed: from 0 or more, and not periodic")
+        if power and self.marks.size and self.marks[0] == 0.0:
+            if kinds[0] not in (Kind.AXIS, Kind.NEUMANN):
+                raise ValueError(f"{kinds[0].value} at r = 0; allowed: no condition, because there is no face")
+            self.kinds = Kind.AXIS, kinds[1]
+        elif Kind.AXIS in kinds:
+            raise ValueError("no condition at an end; only a radius that begins at 0 needs none there")
         self.points = self._points()
         if self.points.size < 3:
             raise ValueError(f"an axis of {self.points.size} nodes; at least 3 are needed")
@@ -83,7 +101,9 @@ class Placement(ABC):
             return True
         if not isinstance(other, Placement) or type(other) is not type(self):
             return False
-        return (self.kinds, self.alpha) == (other.kinds, other.alpha) and np.array_equal(self.marks, other.marks)
+        return (self.kinds, self.alpha, self.power) == (other.kinds, other.alpha, other.power) and np.array_equal(
+            self.marks, other.marks
+        )
 
     def __hash__(self) -> int:
         return hash((type(self), self.kinds, self.alpha, self.marks.size, self.ends))
@@ -108,17 +128,36 @@ class Placement(ABC):
         gaps = np.diff(self.points, append=self.points[0] + self.length) if self.wraps else np.diff(self.points)
         return np.full_like(gaps, self.widths[0]) if self.even else gaps
 
+    @property
+    def areas(self) -> tuple[float, float]:
+        """The area of each end, in L^p."""
+        return float(self.marks[0]) ** self.power, float(self.marks[-1]) ** self.power
+
+    @property
+    def sections(self) -> Values:
+        """The area that each link goes through, in L^p, in the order of `gaps`."""
+        return self.edges[1:-1] ** self.power if self.power else np.ones_like(self.gaps)
+
+    @property
+    def measure(self) -> float:
+        """The sum of the control widths, fixed ends halved, in L^(1 + p)."""
+        return float(_integral(self.marks[[0]], self.marks[[-1]], self.power)[0]) if self.power else self.length
+
     def scaled(self, factor: float) -> Placement:
         """The placement with all lengths times a factor, and α over it."""
         lower, upper = self.alpha
-        return type(self)(factor * self.marks, self.kinds, (lower / factor, upper / factor))
+        return type(self)(factor * self.marks, self.kinds, (lower / factor, upper / factor), self.power)
+
+    def facing(self, kinds: tuple[Kind, Kind]) -> Placement:
+        """The same nodes with other conditions at the ends, and no α."""
+        return type(self)(self.marks, kinds, power=self.power)
 
     def resized(self, nodes: int) -> Placement:
         """Other nodes between the same ends: the marks lie evenly among those of this one, counted, not measured."""
         intervals = nodes if self.wraps or not self.on_faces else nodes - 1
         place = np.linspace(0.0, self.marks.size - 1.0, intervals + 1)
         marks = np.interp(place, np.arange(self.marks.size), self.marks)
-        return type(self)(marks, self.kinds, self.alpha)
+        return type(self)(marks, self.kinds, self.alpha, self.power)
 
     @abstractmethod
     def _points(self) -> Values:
@@ -139,14 +178,22 @@ class Nodes(Placement):
     on_faces = True
 
     def __init__(
-        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind] = FREE, alpha: tuple[float, float] = (0.0, 0.0)
+        self,
+        marks: Sequence[float] | Values,
+        kinds: tuple[Kind, Kind] = FREE,
+        alpha: tuple[float, float] = (0.0, 0.0),
+        power: int = 0,
     ) -> None:
-        super().__init__(marks, kinds, alpha)
+        super().__init__(marks, kinds, alpha, power)
         gaps = self.gaps
         if self.wraps:
             self.widths = (gaps + np.roll(gaps, 1)) / 2.0
         else:
             self.widths = np.concatenate([gaps[:1], gaps[:-1] + gaps[1:], gaps[-1:]]) / 2.0
+            if power:
+                middles = (self.marks[:-1] + self.marks[1:]) / 2.0
+                self.edges = np.concatenate([self.marks[:1], middles, self.marks[-1:]])
+                self.widths = _integral(self.edges[:-1], self.edges[1:], power)
             for end, kind in zip((0, -1), kinds, strict=True):
                 if kind.rule is Rule.FIXED:
                     self.widths[end] *= 2.0
@@ -170,16 +217,23 @@ class Cells(Placement):
     on_faces = False
 
     def __init__(
-        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind] = FREE, alpha: tuple[float, float] = (0.0, 0.0)
+        self,
+        marks: Sequence[float] | Values,
+        kinds: tuple[Kind, Kind] = FREE,
+        alpha: tuple[float, float] = (0.0, 0.0),
+        power: int = 0,
     ) -> None:
-        super().__init__(marks, kinds, alpha)
+        super().__init__(marks, kinds, alpha, power)
         even = np.linspace(*self.ends, self.marks.size)
-        self.even = bool(np.all(np.abs(self.marks - even) <= 4.0 * np.spacing(np.abs(even).max()))) and alpha == (0, 0)
+        near = bool(np.all(np.abs(self.marks - even) <= 4.0 * np.spacing(np.abs(even).max())))
+        self.even, self.edges = near and alpha == (0, 0) and not power, self.marks
         self.widths = np.full_like(self.points, self.length / self.points.size) if self.even else np.diff(self.marks)
         rule = Rule.WRAP if self.wraps else Rule.MIRROR
         self.rules = rule, rule
         distances = self.widths[0] / 2.0, self.widths[-1] / 2.0
         self.walls = self._wall(0, float(distances[0])), self._wall(1, float(distances[1]))
+        if power:
+            self.widths = _integral(self.edges[:-1], self.edges[1:], power)
 
     def _points(self) -> Values:
         return np.asarray((self.marks[:-1] + self.marks[1:]) / 2.0)
@@ -195,3 +249,9 @@ class Cells(Placement):
         distances, distance = np.abs(points - end), abs(node - end)
         # u is linear, and at the face a ∂u/∂n = −αu.
         return np.asarray(1.0 + self.walls[upper] * (distances - distance))
+
+
+def _integral(lower: Values, upper: Values, power: int) -> Values:
+    """∫ r^p dr between radii, without cancellation."""
+    total = sum((lower**n * upper ** (power - n) for n in range(power + 1)), start=np.zeros_like(lower))
+    return np.asarray((upper - lower) * total / (power + 1))

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from poisson import apart
 from poisson.case.differences import differences
 from poisson.errors import CaseError, OutputError
-from poisson.mesh.grid import AXES
 from poisson.output.hdf5 import DATA_CHECKSUM
 from poisson.output.reading import (
     EDITED,
@@ -33,6 +32,7 @@ from poisson.output.reading import (
     one_line,
     opened,
     placements_of,
+    scales_of,
 )
 
 if TYPE_CHECKING:
@@ -203,6 +203,7 @@ class _Held:
     path: Path
     grid: Grid
     placements: tuple[Placed | None, ...]
+    names: tuple[str, ...]
     fields: dict[str, h5py.Dataset]
     provenance: dict[str, Any]
     case: str
@@ -244,6 +245,7 @@ def _held(path: Path) -> Iterator[_Held]:
                 path,
                 grid,
                 placements_of(file, _MOST_COORDINATES),
+                tuple(scales_of(file)),
                 {name: field for name in file if (field := field_of(file, name, grid[2])) is not None},
                 provenance,
                 str(provenance.get("case", "")),
@@ -263,15 +265,18 @@ def _strides(one: _Held, other: _Held) -> tuple[tuple[int, ...], tuple[int, ...]
     where = f"{one.path} and {other.path}"
     if len(shape) != len(others_shape):
         raise CaseError([f"{where} have grids in {len(shape)}D and {len(others_shape)}D: nothing to compare"])
+    if one.names != other.names:
+        names = " and ".join(", ".join(each.names) for each in (one, other))
+        raise CaseError([f"{where} have axes {names}: nothing to compare"])
     for axis, ends in enumerate(zip(lower, upper, others_lower, others_upper, strict=True)):
         slack = _SAME_CORNER * max(abs(end) for end in (*ends, ends[1] - ends[0]))
         if not (abs(ends[0] - ends[2]) <= slack and abs(ends[1] - ends[3]) <= slack):
             spans = f"[{ends[0]:.10g}, {ends[1]:.10g}] and [{ends[2]:.10g}, {ends[3]:.10g}]"
-            raise CaseError([f"{where} have different boxes, {spans} along {AXES[axis]}: nothing to compare"])
+            raise CaseError([f"{where} have different boxes, {spans} along {one.names[axis]}: nothing to compare"])
     if periodic != others_periodic:
         axis = next(axis for axis in range(len(shape)) if periodic[axis] != others_periodic[axis])
-        raise CaseError([f"{where}: only one of the grids is periodic along {AXES[axis]}: nothing to compare"])
-    for name, first, second in zip(AXES, one.placements, other.placements, strict=False):
+        raise CaseError([f"{where}: only one of the grids is periodic along {one.names[axis]}: nothing to compare"])
+    for name, first, second in zip(one.names, one.placements, other.placements, strict=True):
         if (first or second) and not (first and second and np.array_equal(first[1], second[1])):
             raise CaseError([f"{where} have nodes in different places along {name}: nothing to compare"])
     cells = [

@@ -15,10 +15,20 @@ from numpy.typing import NDArray
 
 from poisson import apart
 from poisson.errors import OutputError
-from poisson.mesh.grid import AXES
 from poisson.output.convergence import log_slope
 from poisson.output.hdf5 import DATA_CHECKSUM, Damaged
-from poisson.output.reading import EDITED, NOT_FIELDS, WRONG_VALUES, damaged, edited, group, one_line, opened, values
+from poisson.output.reading import (
+    EDITED,
+    NOT_FIELDS,
+    WRONG_VALUES,
+    damaged,
+    edited,
+    group,
+    one_line,
+    opened,
+    scales_of,
+    values,
+)
 from poisson.output.record import FIELD_NOTES
 from poisson.words import quantity
 
@@ -106,7 +116,7 @@ def _facts(file: h5py.File, alive: Callable[[], object]) -> dict[str, Any]:
     root, attributes = file.attrs, group(file, "provenance").attrs
     provenance = {name: _plain(attributes[name]) for name in attributes}
     group(file, "convergence")
-    axes = {name: values(file, name) for name in AXES if name in file}
+    axes = scales_of(file)
     shape = tuple(axis.size for axis in reversed(axes.values()))
     found: dict[str, Any] = {
         "title": str(root["title"]),

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from poisson.case.stored import text_of
 from poisson.errors import OutputError
-from poisson.mesh.grid import AXES
+from poisson.mesh.system import ANGLE, CARTESIAN
 from poisson.output.files import NOT_OURS, drafted
 from poisson.output.parts import Parts, together
 from poisson.output.record import Performance, Record, field_note
@@ -233,12 +233,14 @@ def _write_root(file: h5py.File, solution: Record) -> None:
 
 def _write_coordinates(file: h5py.File, solution: Record) -> None:
     grid = solution.problem.lattice
+    if grid.system != CARTESIAN:
+        file.attrs["system"] = grid.system
     for axis in range(grid.dimension):
-        name = AXES[axis]
+        name = grid.names[axis]
         scale = _dataset(file, name, grid.coordinates(axis))
         scale.make_scale(name)
         scale.attrs["long_name"] = f"{name} of the nodes"
-        scale.attrs["units"] = _text(solution.units.length)
+        scale.attrs["units"] = "rad" if name == ANGLE else _text(solution.units.length)
         scale.attrs["lower"] = grid.lower[axis]
         scale.attrs["upper"] = grid.upper[axis]
         scale.attrs["spacing"] = grid.spacing[axis]
@@ -272,14 +274,14 @@ def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, si
 
 def _note(file: h5py.File, name: str, dataset: h5py.Dataset, solution: Record) -> None:
     """Say what a field is, and where its nodes are."""
-    dimension = solution.problem.lattice.dimension
+    dimension, names = solution.problem.lattice.dimension, solution.problem.lattice.names
     long_name, units = field_note(name, solution.units)
     dataset.attrs["long_name"], dataset.attrs["units"] = long_name, _text(units)
-    for index, axis in enumerate(reversed(AXES[:dimension])):
+    for index, axis in enumerate(reversed(names)):
         dataset.dims[index].attach_scale(file[axis])
     if dataset.ndim > dimension:
         if COMPONENT not in file:
-            scale = file.create_dataset(COMPONENT, data=AXES[:dimension])
+            scale = file.create_dataset(COMPONENT, data=names)
             scale.make_scale(COMPONENT)
             scale.attrs["long_name"] = "component of a vector"
         dataset.dims[dimension].attach_scale(file[COMPONENT])

@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 from poisson.case.settings import Units
 from poisson.errors import CaseError, OutputError
 from poisson.mesh.grid import AXES
+from poisson.mesh.system import ANGLE, CARTESIAN, RADIUS, SYSTEMS
 from poisson.output.checksum import checksum_of
 from poisson.output.hdf5 import (
     CHECKSUM,
@@ -46,7 +47,7 @@ EDITED = "the attributes do not match their checksum: the file was edited or is 
 
 Placed = tuple[str, NDArray[np.float64]]
 
-NOT_FIELDS = (*AXES, COMPONENT, "convergence", "provenance", "performance", VTK)
+NOT_FIELDS = (*AXES, RADIUS, ANGLE, COMPONENT, "convergence", "provenance", "performance", VTK)
 """The objects of a result that are no fields."""
 
 _MOST_TEXT = 1000
@@ -145,7 +146,7 @@ class Stored:
     """The contents of a result file; `poisson.output.record.Record` says what the parts are.
 
     `title`, `equation`: of the problem. `lower`, `upper`, `shape`, `periodic`: of the grid, in the order x(, y(, z)).
-    `placements`: `placements_of`. `edited`: whether its texts are others than were written.
+    `placements`: `placements_of`. `system`: `system_of`. `edited`: whether its texts are others than were written.
     """
 
     title: str
@@ -155,6 +156,7 @@ class Stored:
     shape: tuple[int, ...]
     periodic: tuple[bool, ...]
     placements: tuple[Placed | None, ...]
+    system: str
     edited: bool
     u: Any
     status: Status
@@ -210,6 +212,7 @@ def read(
         return Stored(
             *(str(file.attrs["title"]), str(file.attrs["equation"]), lower, upper, shape, periodic),
             placements=placements_of(file, free()),
+            system=system_of(file),
             edited=edited(file),
             u=taken("u"),
             status=Status(str(file.attrs["status"])),
@@ -233,7 +236,7 @@ def read(
             case_text=str(provenance.get("case", "")),
             performance=_performance(file),
             error_bar=float(provenance["error_bar"]) if "error_bar" in provenance else None,
-            units=_units(file["x"], there["u"]),
+            units=_units(next(iter(scales_of(file).values())), there["u"]),
             datasets=frozenset(there),
         )
 
@@ -359,10 +362,7 @@ def _check_format(path: Path, file: h5py.File) -> None:
 
 def grid_of(file: h5py.File) -> tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...], tuple[bool, ...]]:
     """The lower and the upper ends of the axes, their nodes, and whether they are periodic."""
-    scales = [values(file, name) for name in AXES if name in file]
-    names = [scale.name for scale in scales]
-    if names != [f"/{name}" for name in AXES[: len(names)]] or not names:
-        raise Damaged("the coordinates are missing")
+    scales = list(scales_of(file).values())
     return (
         tuple(float(scale.attrs["lower"]) for scale in scales),
         tuple(float(scale.attrs["upper"]) for scale in scales),
@@ -371,9 +371,26 @@ def grid_of(file: h5py.File) -> tuple[tuple[float, ...], tuple[float, ...], tupl
     )
 
 
+def scales_of(file: h5py.File) -> dict[str, h5py.Dataset]:
+    """The coordinates of the nodes along each axis, by its name.
+
+    Raises `Damaged` if there are none.
+    """
+    systems = SYSTEMS.get(system_of(file), {})
+    for system in sorted(systems.values(), key=lambda system: -len(system.axes)):
+        if all(name in file for name in system.axes):
+            return {name: values(file, name) for name in system.axes}
+    raise Damaged("the coordinates are missing")
+
+
+def system_of(file: h5py.File) -> str:
+    """The word of the system of coordinates."""
+    return str(file.attrs.get("system", CARTESIAN))
+
+
 def placements_of(file: h5py.File, free: int) -> tuple[Placed | None, ...]:
     """The kind of each axis that is not uniform, ``nodes`` or ``cells``, with the coordinates of its nodes."""
-    scales = [values(file, name) for name in AXES if name in file]
+    scales = list(scales_of(file).values())
     kinds = [scale.attrs.get("placement") for scale in scales]
     return tuple(
         None if kind is None else (str(kind), _whole(Path(file.filename), scale, free))

@@ -9,7 +9,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 from poisson.case.settings import Units
-from poisson.mesh.grid import AXES
 from poisson.output.record import Record, field_note
 
 MARK = " written by poisson "
@@ -67,7 +66,7 @@ def _document(data_name: str, solution: Record) -> ElementTree.Element:
     if grid.tabulated:
         ElementTree.SubElement(mesh, "Topology", TopologyType="3DRectMesh", Dimensions=shape)
         geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType="VXVYVZ")
-        for name, nodes in zip(AXES, grid.shape, strict=False):
+        for name, nodes in zip(grid.names, grid.shape, strict=True):
             _data_item(geometry, str(nodes), "8", "HDF", f"{_xml_text(data_name)}:/{name}")
         for _ in range(3 - grid.dimension):
             _data_item(geometry, "1", "8", "XML", "0.0")

@@ -15,6 +15,7 @@ import numpy as np
 
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.grid import AXES
+from poisson.mesh.system import CARTESIAN
 from poisson.problem.arrays import host, is_array
 from poisson.problem.expressions import Expression, parse, parse_inside
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField
@@ -134,6 +135,9 @@ def bodies_of(given: Any, reader: Reader, lattice: Lattice | None) -> tuple[Body
         kind = article(type(given).__name__)
         reader.mistakes.add(("body",), f"{kind}; allowed: a list of bodies")
         return ()
+    if given and lattice is not None and lattice.system != CARTESIAN:
+        reader.mistakes.add(("body",), f"bodies beside system = {lattice.system!r}; allowed: none, only in x(, y(, z))")
+        return ()
     found, names = [], set()
     for number, body in enumerate(given, start=1):
         path = ("body", str(number))
@@ -197,13 +201,13 @@ def _absent(item: Any) -> bool:
 
 def _inside(path: Path, given: Any, reader: Reader, lattice: Lattice | None) -> Inside | None:
     """Where a body is; None of what is a mistake."""
-    mistakes, dimension = reader.mistakes, reader.dimension or len(AXES)
+    mistakes = reader.mistakes
     if isinstance(given, Inside) or mistakes.touch(path):
         return given if isinstance(given, Inside) else None
     if isinstance(given, str):
         reader.uses(given)
         try:
-            return Inside(parse_inside(given, dimension, reader.parameters))
+            return Inside(parse_inside(given, reader.axes, reader.parameters))
         except ExpressionError as error:
             mistakes.add(path, f"{mistakes.shown(given)}; {error}")
             return None

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from poisson.errors import CaseError
-from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
+from poisson.mesh.system import faces_of
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
 
@@ -27,8 +28,8 @@ class Face:
     """The condition on one face.
 
     `kind`: ``u = g`` (Dirichlet, g in U), ``a ∂u/∂n = g`` with the outward normal (Neumann, g in U/L), ``a ∂u/∂n + αu =
-    g`` (Robin, g in U/L), periodic, or open, with nothing beyond it. `value`: g on the face; needed unless the face is
-    periodic or open. `alpha`: α ≥ 0 in 1/L on the face; needed on a Robin face, and only there.
+    g`` (Robin, g in U/L), periodic, open, with nothing beyond it, or at r = 0 the axis. `value`: g on the face; needed
+    but in the last three. `alpha`: α ≥ 0 in 1/L on the face; needed on a Robin face, and only there.
     """
 
     kind: Kind
@@ -37,7 +38,7 @@ class Face:
 
     def __post_init__(self) -> None:
         if (self.value is None) == self.kind.has_data:
-            raise ValueError("a face needs a value, unless it is periodic or open; then it has none")
+            raise ValueError("a face needs a value, unless it is periodic, open or the axis; then it has none")
         if (self.alpha is not None) != self.kind.takes_alpha:
             raise ValueError("a Robin face needs alpha, and no other has one")
 
@@ -59,8 +60,8 @@ def face_shape(nodes: tuple[int, ...], face: int) -> tuple[int, ...]:
     return tuple(nodes[axis] for axis in _across(nodes, face))
 
 
-def require_on_face(data: FaceData | None, nodes: tuple[int, ...], face: int) -> None:
-    """Refuse an array, or a file with one, that has not one value for each node of a face.
+def require_on_face(data: FaceData | None, nodes: tuple[int, ...], face: int, axes: tuple[str, ...] = AXES) -> None:
+    """Refuse an array, or a file with one, that has not one value for each node of a face across one of these axes.
 
     Raises CaseError with one line that says what is wrong, and not where.
     """
@@ -69,9 +70,9 @@ def require_on_face(data: FaceData | None, nodes: tuple[int, ...], face: int) ->
     if len(nodes) == 1:
         given = "a file" if isinstance(data, FieldFile) else f"an array of the shape {data.shape}"
         raise CaseError([f"{given}; allowed: a number, because the face is one node"])
-    order = ", ".join(f"n{AXES[axis]}" for axis in _across(nodes, face))
+    order = ", ".join(f"n{axes[axis]}" for axis in _across(nodes, face))
     order = f"({order},)" if len(nodes) == 2 else f"({order})"
-    data.check(face_shape(nodes, face), f"the face {FACE_NAMES[face]}", f"arrays on it are {order}")
+    data.check(face_shape(nodes, face), f"the face {faces_of(axes)[face]}", f"arrays on it are {order}")
 
 
 def _across(nodes: tuple[int, ...], face: int) -> list[int]:

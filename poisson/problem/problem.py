@@ -11,25 +11,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from poisson.errors import CaseError
-from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
-from poisson.problem.expressions import Expression
+from poisson.mesh.system import ALL_AXES, ANGLE, CARTESIAN, RADIUS
+from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
 from poisson.problem.given import AxisTable, Boundary, Centring, Condition, Data, Form, HostArray, Mean
 from poisson.problem.user_data import (
     Conditions,
     NodeField,
+    axes_with,
     box_of,
     conditions_of,
     exact_solution,
-    faces_of,
+    faces_with,
+    first_of,
     given_bodies,
     lattice_of,
     node_field,
     other_faces,
     require_axes,
+    require_system,
 )
 from poisson.words import article
 
@@ -119,7 +123,11 @@ class Problem:
             raise ValueError(f"mean = {self.mean!r}; it must be one of {MEANS}")
         for axis, wraps in enumerate(self.lattice.periodic):
             if any(face.kind.wraps != wraps for face in self.faces[2 * axis : 2 * axis + 2]):
-                raise ValueError(f"the {AXES[axis]} faces and the grid do not agree on whether the axis is periodic")
+                raise ValueError(
+                    f"the {self.lattice.names[axis]} faces and the grid do not agree on whether the axis is periodic"
+                )
+        if [face.kind is Kind.AXIS for face in self.faces] != [self.lattice.centred] + [False] * (len(self.faces) - 1):
+            raise ValueError("the first face, and no other, has the kind 'axis' where a radius begins at 0")
         object.__setattr__(self, "lattice", self.lattice.facing([face.kind for face in self.faces]))
 
     @staticmethod
@@ -129,6 +137,8 @@ class Problem:
         x: Sequence[float] | HostArray | None = None,
         y: Sequence[float] | HostArray | None = None,
         z: Sequence[float] | HostArray | None = None,
+        r: Sequence[float] | HostArray | None = None,
+        phi: Sequence[float] | HostArray | None = None,
         centring: Centring | Mapping[str, Centring] = "node",
         f: Data = 0.0,
         a: Data = 1.0,
@@ -142,6 +152,7 @@ class Problem:
         title: str = "",
         bodies: Sequence[Body | Mapping[str, Any]] = (),
         surface: Form = "shortley_weller",
+        system: str = CARTESIAN,
     ) -> Problem:
         """A problem from numbers, texts, Python functions and arrays.
 
@@ -150,7 +161,7 @@ class Problem:
         shape : sequence of int
             Nodes along x(, y, z), those on the boundary included, or cells; on a periodic axis the last node is not
             counted. Not needed where every axis has its nodes.
-        x, y, z : array, optional
+        x, y, z, r, phi : array, optional
             The nodes of an axis from one face to the other, in L, equally spaced or not; of an axis of cells their
             faces. On a periodic axis the last one is the first one again, a period later.
         centring : ``"node"``, ``"cell"`` or mapping
@@ -176,6 +187,9 @@ class Problem:
             Bodies in the box, or mappings as the tables ``[[body]]`` of a case file.
         surface : str
             As in `Problem`.
+        system : str
+            ``cylinder`` for axes r, or r, z, or r, phi, z; ``polar`` for r, phi; ``sphere`` for r. Where r begins at 0
+            there is no face, and beside phi `shape` counts cells along r, whose centres are the nodes.
 
         Raises
         ------
@@ -194,7 +208,8 @@ class Problem:
         >>> poisson.solve(problem).u.shape
         (33, 65)
         """
-        if centring == "node" and x is y is z is None:
+        marks = {name: given for name, given in zip(ALL_AXES, (x, y, z, r, phi), strict=True) if given is not None}
+        if centring == "node" and not marks and system == CARTESIAN:
             nodes = _corner("shape", shape, operator.index, "integers")
             low = _corner("lower", (0.0,) * len(nodes) if lower is None else lower, float, "finite numbers")
             high = _corner("upper", (1.0,) * len(nodes) if upper is None else upper, float, "finite numbers")
@@ -202,16 +217,18 @@ class Problem:
             with _one_line():
                 lattice = Lattice.box(low, high, nodes, tuple(each.kind.rule for each in conditions.values()))
         else:
-            last = max((axis for axis, given in enumerate((x, y, z), 1) if given is not None), default=0)
-            nodes = () if last and shape is None else _corner("shape", shape, operator.index, "integers")
-            count = max(last, len(nodes))
+            nodes = () if marks and shape is None else _corner("shape", shape, operator.index, "integers")
+            names = axes_with(system, marks, len(nodes))
+            count = len(names)
             stated = (
                 (None,) * count if lower is None else _corner("lower", lower, float, "finite numbers"),
                 (None,) * count if upper is None else _corner("upper", upper, float, "finite numbers"),
                 nodes or (None,) * count,
             )
-            conditions = conditions_of(boundary, count)
-            lattice = box_of((x, y, z)[:count], centring, stated, [each.kind for each in conditions.values()])
+            tables = [marks.get(name) for name in names]
+            centred = system != CARTESIAN and (first_of(tables[0], (stated[0][0] or 0.0,)) == 0.0)
+            conditions = conditions_of(boundary, count, system, centred)
+            lattice = box_of(tables, centring, stated, [each.kind for each in conditions.values()], system)
         return _described(
             lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title, bodies, surface
         )
@@ -230,6 +247,7 @@ class Problem:
         title: str = "",
         bodies: Sequence[Body | Mapping[str, Any]] = (),
         surface: Form = "shortley_weller",
+        system: str = CARTESIAN,
     ) -> Problem:
         """A problem whose nodes are not equally spaced along every axis, or are the centres of cells.
 
@@ -240,7 +258,7 @@ class Problem:
             ``{"cells": boundaries}`` of cells, whose centres are the nodes, half a cell away from the faces; or
             ``{"uniform": (lower, upper, nodes)}`` as in `on_box`. On a periodic axis the last coordinate is the first
             one again, a period later.
-        f, a, c, boundary, initial, exact, mean, title, bodies, surface
+        f, a, c, boundary, initial, exact, mean, title, bodies, surface, system
             As in `on_box`. Arrays have one value for each node: for each cell along an axis of cells.
 
         Raises
@@ -257,8 +275,10 @@ class Problem:
         >>> problem.lattice.shape
         (41, 32)
         """
-        conditions = conditions_of(boundary, require_axes(axes))
-        lattice = lattice_of(axes, [each.kind for each in conditions.values()])
+        require_system(system, require_axes(axes))
+        centred = system != CARTESIAN and first_of(axes[0], None) == 0.0
+        conditions = conditions_of(boundary, len(axes), system, centred)
+        lattice = lattice_of(axes, [each.kind for each in conditions.values()], system)
         return _described(
             lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title, bodies, surface
         )
@@ -401,7 +421,7 @@ class Problem:
         a = number(self.a)
         if a is not None:
             return f"{EQUATION}, a = {a:.12g}"
-        return f"{EQUATION}, a = a({', '.join(AXES[: self.lattice.dimension])}), {self.mean} mean between nodes"
+        return f"{EQUATION}, a = a({', '.join(self.lattice.names)}), {self.mean} mean between nodes"
 
 
 def no_problem(given: object) -> CaseError:
@@ -444,8 +464,8 @@ def _described(
     surface: Form,
 ) -> Problem:
     """The problem with these conditions on a lattice, from what users give as its data."""
-    faces = faces_of(conditions, lattice)
-    solution = None if exact is None else exact_solution(exact, lattice.dimension)
+    faces = faces_with(conditions, lattice)
+    solution = None if exact is None else exact_solution(exact, lattice)
     fields: dict[str, Any] = {name: node_field(value, lattice, name) for name, value in given.items()}
     for name in ("a", "c"):
         if (constant := number(fields[name])) is not None:
@@ -457,12 +477,31 @@ def _described(
         return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean, bodies=found, surface=surface)
 
 
-def manufactured_source(exact: Expression, a: Expression | float, c: Expression | float, dimension: int) -> Expression:
-    """f = −∇·(a∇u) + c u of the exact solution u, derived symbolically."""
+def manufactured_source(
+    exact: Expression, a: Expression | float, c: Expression | float, dimension: int, power: int = 0
+) -> Expression:
+    """f = −∇·(a∇u) + c u of the exact solution u, derived symbolically; `power` as for `divergence`."""
     source = exact * c
-    for name in AXES[:dimension]:
-        source = source - (exact.derivative(name) * a).derivative(name)
+    for term in divergence(exact, a, dimension, power):
+        source = source - term
     return source
+
+
+def divergence(exact: Expression, a: Expression | float, dimension: int, power: int) -> list[Expression]:
+    """The terms of ∇·(a∇u), with their limits at r = 0.
+
+    `power`: p of the first axis where that is a radius (`poisson.mesh.system`), or 0.
+    """
+    terms = []
+    for name, axis in zip(AXES[:dimension], exact.axes, strict=False):
+        flux = exact.derivative(name) * a
+        change = flux.derivative(name)
+        if axis == ANGLE:
+            change = change.over(_radius(exact) * _radius(exact), _NOTHING)
+        terms.append(change)
+        if axis == RADIUS:
+            terms.append(power * flux.over(_radius(exact), change))
+    return terms
 
 
 def manufactured_value(
@@ -472,5 +511,11 @@ def manufactured_value(
     if kind.fixes:
         return exact
     flux = exact.derivative(AXES[face // 2]) * a
-    flux = flux if FACE_NAMES[face].endswith("upper") else -flux
+    if exact.axes[face // 2] == ANGLE:
+        flux = flux.over(_radius(exact), _NOTHING)
+    flux = flux if face % 2 else -flux
     return flux if alpha is None else flux + exact * alpha
+
+
+def _radius(given: Expression) -> Expression:
+    return parse(RADIUS, given.axes)

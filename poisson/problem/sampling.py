@@ -16,7 +16,7 @@ import numpy as np
 
 from poisson.errors import CaseError
 from poisson.mesh.axis import array_axis
-from poisson.mesh.boundary import FACE_NAMES, Rule
+from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.problem.faces import FaceData
@@ -76,17 +76,20 @@ def nodes(
     places = coordinates(problem.lattice, xp, block)
     # The one row of a 1D problem is the whole of a file or an array.
     found[...] = evaluated(key, values, xp, places, block[-problem.lattice.dimension :])
-    require_values(xp, key, found, places, limit)
+    require_values(xp, key, found, places, limit, problem.lattice.names)
     return found
 
 
 def faces(lattice: Lattice, rule: Rule, block: Block) -> Iterator[tuple[int, Index]]:
-    """The faces with a rule that touch a block, in order of precedence, each with its place in the block."""
+    """The faces with a rule that touch a block, in order of precedence, each with its place in the block.
+
+    The end r = 0 of a radius, which has no area, is none.
+    """
     shape = lattice.of_arrays.array_shape
     for face, its_rule in enumerate(lattice.rules):
-        if its_rule is not rule:
-            continue
         upper = face % 2
+        if its_rule is not rule or not lattice.axes[face // 2].areas[upper]:
+            continue
         place = _place(lattice, face)
         start, stop = block[place]
         if stop < shape[place] if upper else start > 0:
@@ -113,14 +116,16 @@ def face_value(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any
     """
     function = problem.faces[face].value
     assert function is not None
-    return _on_face(problem.lattice, xp, f"boundary.{FACE_NAMES[face]}", face, function, block)
+    return _on_face(problem.lattice, xp, f"boundary.{problem.lattice.faces[face]}", face, function, block)
 
 
 def face_alpha(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     """α on the part of a Robin face that lies in a block, as `face_value`; no value may be negative."""
     function = problem.faces[face].alpha
     assert function is not None
-    return _on_face(problem.lattice, xp, f"boundary.{FACE_NAMES[face]}.alpha", face, function, block, NOT_NEGATIVE)
+    return _on_face(
+        problem.lattice, xp, f"boundary.{problem.lattice.faces[face]}.alpha", face, function, block, NOT_NEGATIVE
+    )
 
 
 def face_source(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
@@ -197,7 +202,7 @@ def _on_face(
     values = xp.asarray(evaluated(key, function, xp, places, along), dtype=xp.float64)
     if isinstance(function, Stored):
         values = xp.expand_dims(values, place)
-    require_values(xp, key, values, places, limit)
+    require_values(xp, key, values, places, limit, lattice.names)
     return values.reshape(values.shape[:place] + values.shape[place + 1 :]) if values.ndim else values
 
 
@@ -237,7 +242,9 @@ def evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any],
     )
 
 
-def require_values(xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit: Limit | None) -> None:
+def require_values(
+    xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit: Limit | None, axes: Sequence[str] = AXES
+) -> None:
     """Refuse values that are not finite, or not within a limit.
 
     Raises CaseError with the key, the first such value and its place.
@@ -251,7 +258,7 @@ def require_values(xp: ModuleType, key: str, values: Any, places: Sequence[Any],
     wrong = next(each for each in limits if not bool(each.holds(values).all()))
     first = [int(index) for index in xp.argwhere(~wrong.holds(values))[0]]
     names = []
-    for axis, name in enumerate(AXES[: len(places)]):
+    for axis, name in enumerate(axes[: len(places)]):
         along = places[axis].ravel()
         index = first[array_axis(axis, len(first))] if first else 0
         names.append(f"{name} = {float(along[min(index, along.size - 1)]):.6g}")

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,10 +15,11 @@ from numpy.typing import NDArray
 
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.axis import Axis
-from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
+from poisson.mesh.boundary import CONDITIONS, ONE_CONDITION, Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.placement import PLACEMENTS, Nodes
+from poisson.mesh.placement import PLACEMENTS, Cells, Nodes
+from poisson.mesh.system import ANGLE, CARTESIAN, RADIUS, SYSTEMS, SYSTEMS_ALLOWED, axes_of, faces_of
 from poisson.problem.arrays import REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
@@ -33,6 +35,7 @@ PAIRS = f'"{PERIODIC}" or "{OPEN}"'
 """The words for both faces of an axis."""
 KINDS = {kind.value: kind for kind in CONDITIONS}
 NO_FACE_LEFT = "nothing, because every face has its own condition"
+NO_FACE = "nothing, because r = 0 is no face"
 
 NodeField = FaceData
 """A function given at every node, as those of faces are: by a text (or a number), a file, an array or a function."""
@@ -58,15 +61,21 @@ class Reader:
     """Makes the parts of a problem of tables, and notes what is wrong with these.
 
     `mistakes`: receives one for each wrong value. `dimension`: of the grid, where it is known. `parameters`: names that
-    expressions may use.
+    expressions may use. `system`: the word of the system of coordinates, which has that dimension.
     """
 
     def __init__(
-        self, mistakes: Mistakes, dimension: int | None, parameters: Mapping[str, float] = MappingProxyType({})
+        self,
+        mistakes: Mistakes,
+        dimension: int | None,
+        parameters: Mapping[str, float] = MappingProxyType({}),
+        system: str = CARTESIAN,
     ) -> None:
         self.mistakes = mistakes
         self.dimension = dimension
         self.parameters = parameters
+        self.axes = axes_of(system, dimension) or AXES
+        self.faces = faces_of(self.axes)
 
     def field(self, path: Path, given: Any) -> NodeField | None:
         """A field of any kind, not yet compared with the grid; None of what is a mistake."""
@@ -97,7 +106,7 @@ class Reader:
 
     def formula(self, path: Path, text: str) -> Expression | None:
         try:
-            return parse(text, self.dimension or len(AXES), self.parameters)
+            return parse(text, self.axes, self.parameters)
         except ExpressionError as error:
             self.mistakes.add(path, f"{self.mistakes.shown(text)}; {error}")
             return None
@@ -129,7 +138,7 @@ class Reader:
         if isinstance(given, Face):
             return Condition(path, given.kind, {}, given.value, given.alpha, "value")
         if is_text(given, PERIODIC):
-            axis = name[0]
+            axis = _axis_of(name)
             self.mistakes.wrong(path, given, f'a condition; for both {axis} faces at once {axis} = "periodic"')
             return None
         if is_text(given, OPEN):
@@ -147,18 +156,26 @@ class Reader:
         value = self.value((*path, kind.value), table[kind.value], kind, alpha)
         return Condition(path, kind, table, value, alpha, kind.value)
 
-    def conditions(self, tables: Mapping[str, Any]) -> dict[str, Condition]:
-        """The condition on each face that has a right one, by the name of the face."""
+    def conditions(self, tables: Mapping[str, Any], centred: bool = False) -> dict[str, Condition]:
+        """The condition on each face that has a right one, by the name of the face.
+
+        `centred`: whether the first axis is a radius that begins at 0, where there is no face.
+        """
         found: dict[str, Condition] = {}
         wraps_all = is_text(tables.get("all"), PERIODIC)
         general = None if wraps_all else self.condition("all", tables.get("all"))
-        names = FACE_NAMES[: 2 * (self.dimension or len(AXES))]
         path: Path = ("boundary", "all")
-        unused = "all" in tables and all(name in tables or name[0] in tables for name in names)
+        names = self.faces[centred:]
+        unused = "all" in tables and all(name in tables or _axis_of(name) in tables for name in names)
         if unused and self.dimension and not self.mistakes.touch(path):
             self.mistakes.wrong(path, tables["all"], NO_FACE_LEFT + self.mistakes.replacing(path, None))
+        if centred:
+            centre = ("boundary", self.faces[0])
+            if self.faces[0] in tables and not self.mistakes.touch(centre):
+                self.mistakes.wrong(centre, tables[self.faces[0]], NO_FACE)
+            found[self.faces[0]] = Condition(centre, Kind.AXIS, {}, None, None, "")
         for name in names:
-            axis, path = name[0], ("boundary", name)
+            axis, path = _axis_of(name), ("boundary", name)
             pair = tables.get(axis, PERIODIC if wraps_all and name not in tables else None)
             condition = self.condition(name, tables.get(name) if pair is None else None) or general
             if pair is not None and name in tables:
@@ -178,7 +195,7 @@ class Reader:
                 path = (*condition.path, key)
                 if isinstance(data, (ArrayField, FieldFile)) and not self.mistakes.touch(path):
                     with self.mistakes.at(path):
-                        require_on_face(data, nodes, FACE_NAMES.index(name))
+                        require_on_face(data, nodes, self.faces.index(name), self.axes)
 
 
 def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
@@ -189,16 +206,16 @@ def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
     """
     if type(given) is np.ndarray and given.shape == lattice.array_shape and given.dtype.kind in REAL:
         return ArrayField(given)
-    reader = Reader(Mistakes(), lattice.dimension)
+    reader = Reader(Mistakes(), lattice.dimension, system=lattice.system)
     field = reader.on_nodes((name,), given, lattice)
     reader.mistakes.refuse()
     assert field is not None
     return field
 
 
-def exact_solution(given: Any, dimension: int) -> Expression:
+def exact_solution(given: Any, lattice: Lattice) -> Expression:
     """The exact solution, which derivatives are taken of."""
-    reader = Reader(Mistakes(), dimension)
+    reader = Reader(Mistakes(), lattice.dimension, system=lattice.system)
     field = reader.field(("exact",), given)
     reader.mistakes.refuse()
     if isinstance(field, Expression):
@@ -216,20 +233,23 @@ def given_bodies(given: Any, lattice: Lattice) -> tuple[Body, ...]:
     """
     from poisson.problem.bodies import bodies_of
 
-    reader = Reader(Mistakes(), lattice.dimension)
+    reader = Reader(Mistakes(), lattice.dimension, system=lattice.system)
     found = bodies_of(given, reader, lattice)
     reader.mistakes.refuse()
     return found
 
 
-def conditions_of(boundary: Any, dimension: int) -> dict[str, Condition]:
-    """The conditions of all faces from what a user gives in Python.
+def conditions_of(
+    boundary: Any, dimension: int, system: str = CARTESIAN, centred: bool = False
+) -> dict[str, Condition]:
+    """The conditions of all faces from what a user gives in Python; `centred` as for `Reader.conditions`.
 
     Raises CaseError with a line for each mistake.
     """
     mistakes = Mistakes()
     tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
-    axes, names = AXES[:dimension], FACE_NAMES[: 2 * dimension]
+    reader = Reader(mistakes, dimension, system=system)
+    axes, names = reader.axes, reader.faces
     known = ("all", *axes, *names)
     for name in tables:
         if name not in known:
@@ -239,7 +259,7 @@ def conditions_of(boundary: Any, dimension: int) -> dict[str, Condition]:
         if axis in tables and not (is_text(tables[axis], PERIODIC) or is_text(tables[axis], OPEN)):
             mistakes.wrong(("boundary", axis), tables[axis], PAIRS)
     mistakes.refuse()
-    found = Reader(mistakes, dimension).conditions(tables)
+    found = reader.conditions(tables, centred)
     for axis, pair in zip(axes, zip(names[::2], names[1::2], strict=True), strict=True):
         wraps = [name for name in pair if name in found and found[name].kind.wraps]
         if len(wraps) == 1 and not mistakes:
@@ -250,28 +270,29 @@ def conditions_of(boundary: Any, dimension: int) -> dict[str, Condition]:
     return found
 
 
-def faces_of(conditions: Conditions, lattice: Lattice) -> tuple[Face, ...]:
+def faces_with(conditions: Conditions, lattice: Lattice) -> tuple[Face, ...]:
     """The faces of a lattice with these conditions.
 
     Raises CaseError with a line for each array or file that does not fit its face.
     """
     mistakes = Mistakes()
-    Reader(mistakes, lattice.dimension).compare(conditions, lattice.shape)
+    Reader(mistakes, lattice.dimension, system=lattice.system).compare(conditions, lattice.shape)
     mistakes.refuse()
     return tuple(Face(condition.kind, condition.value, condition.alpha) for condition in conditions.values())
 
 
 def other_faces(lattice: Lattice, before: tuple[Face, ...], boundary: Any) -> tuple[Face, ...]:
     """The faces with other data: their kinds stay, and so do those that a mapping does not name."""
-    names = FACE_NAMES[: 2 * lattice.dimension]
+    names, centred = lattice.faces, before[0].kind is Kind.AXIS
     tables = dict(boundary) if isinstance(boundary, Mapping) else {"all": boundary}
     for face, name in enumerate(names):
+        axis = _axis_of(name)
         if before[face].kind.wraps:
             if name not in tables:
-                tables.setdefault(name[0], PERIODIC)
-        elif "all" not in tables and name[0] not in tables:
+                tables.setdefault(axis, PERIODIC)
+        elif "all" not in tables and axis not in tables and before[face].kind is not Kind.AXIS:
             tables.setdefault(name, before[face])
-    faces = faces_of(conditions_of(tables, lattice.dimension), lattice)
+    faces = faces_with(conditions_of(tables, lattice.dimension, lattice.system, centred), lattice)
     for name, old, new in zip(names, before, faces, strict=True):
         if new.kind is not old.kind:
             allowed = f"{old.kind.value}, because the kind of a face cannot change"
@@ -289,16 +310,49 @@ def require_axes(axes: Any) -> int:
     return len(axes)
 
 
-def lattice_of(axes: Sequence[Any], kinds: Sequence[Kind]) -> Lattice:
+def require_system(system: Any, dimension: int) -> None:
+    """Raise `CaseError` if there is no system of coordinates of that name with so many axes."""
+    if system not in SYSTEMS or dimension not in SYSTEMS[system]:
+        raise CaseError([f"system: {shown(system)} with {dimension} axes; allowed: {SYSTEMS_ALLOWED}"])
+
+
+def first_of(table: Any, otherwise: Any) -> float | None:
+    """The first number of a list, or of the only list of a table; None of what is neither."""
+    with contextlib.suppress(TypeError, ValueError, IndexError, StopIteration):
+        given = next(iter(table.values())) if isinstance(table, Mapping) else otherwise if table is None else table
+        return float(given[0])
+    return None
+
+
+def axes_with(system: str, named: Collection[str], count: int) -> tuple[str, ...]:
+    """The names of the axes of a system, so many, or if that is 0 the fewest with these among them.
+
+    Raises CaseError if there is none, or one of the names is none of them.
+    """
+    systems = [each.axes for _, each in sorted(SYSTEMS.get(system, {}).items())]
+    enough = [axes for axes in systems if len(axes) >= count and set(named) <= {*axes}]
+    found = enough[0] if enough else next((axes for axes in systems if len(axes) == count), None)
+    if found is None:
+        raise CaseError([f"system: {shown(system)} with {count or len(named)} axes; allowed: {SYSTEMS_ALLOWED}"])
+    for name in named:
+        if name not in found:
+            raise CaseError([f"{name}: no axis; allowed: {', '.join(found)}"])
+    return found
+
+
+def lattice_of(axes: Sequence[Any], kinds: Sequence[Kind], system: str = CARTESIAN) -> Lattice:
     """The lattice from what `Problem.on_lattice` is given, with these kinds of faces.
 
     Raises CaseError with one line that says what is wrong.
     """
+    described = SYSTEMS[system][len(axes)]
+    powers = (described.power, 0, 0)
     pairs = zip(kinds[::2], kinds[1::2], strict=True)
-    return Lattice(tuple(_axis(name, table, pair) for name, table, pair in zip(AXES, axes, pairs, strict=False)))
+    lines = [_axis(*given) for given in zip(described.axes, axes, pairs, powers, strict=False)]
+    return fitting(Lattice(tuple(lines), system))
 
 
-def _axis(name: str, table: Any, kinds: tuple[Kind, Kind]) -> Axis:
+def _axis(name: str, table: Any, kinds: tuple[Kind, Kind], power: int) -> Axis:
     if not isinstance(table, Mapping) or len(table) != 1 or not set(table) <= {*PLACEMENTS, "uniform"}:
         placed = ", ".join(f'{{"{word}": {kind.meaning}}}' for word, kind in PLACEMENTS.items())
         allowed = f'{placed} or {{"uniform": (lower, upper, nodes)}}'
@@ -306,19 +360,27 @@ def _axis(name: str, table: Any, kinds: tuple[Kind, Kind]) -> Axis:
     [(key, given)] = table.items()
     try:
         if key != "uniform":
-            return placed_axis(key, given, kinds)
+            return placed_axis(key, given, kinds, power)
         try:
             lower, upper, nodes = given
             ends, count = (float(lower), float(upper)), index(nodes)
         except (TypeError, ValueError):
             raise ValueError(f"{shown(given)}; allowed: (lower, upper, number of nodes)") from None
-        return Lattice.box(ends[:1], ends[1:], (count,), tuple(kind.rule for kind in kinds)).axes[0]
+        axis = Lattice.box(ends[:1], ends[1:], (count,), tuple(kind.rule for kind in kinds)).axes[0]
+        return placed_axis(Nodes.word, axis.coordinates, kinds, power) if power else axis
     except (CaseError, ValueError) as error:
         raise CaseError([f"axes: {key} along {name}: {error}"]) from error
 
 
-def placed_axis(word: str, given: Any, kinds: tuple[Kind, Kind]) -> Axis:
-    """A tabulated axis from the word of its placement and its marks.
+def fitting(lattice: Lattice) -> Lattice:
+    """The lattice; CaseError if there is a `Lattice.misfit`."""
+    if lattice.misfit:
+        raise CaseError([lattice.misfit])
+    return lattice
+
+
+def placed_axis(word: str, given: Any, kinds: tuple[Kind, Kind], power: int = 0) -> Axis:
+    """A tabulated axis from the word of its placement and its marks; `power` as in `Placement`.
 
     Raises CaseError with one line that says what is wrong.
     """
@@ -326,19 +388,22 @@ def placed_axis(word: str, given: Any, kinds: tuple[Kind, Kind]) -> Axis:
         marks = host(given) if is_array(given) else _from_lists(given)
         if marks.ndim != 1 or marks.dtype.kind not in REAL:
             raise ValueError(f"{shown(given)}; allowed: real numbers in ascending order")
-        return Axis.placed(PLACEMENTS[word](marks, kinds))
+        return Axis.placed(PLACEMENTS[word](marks, kinds, power=power))
     except (CaseError, TypeError, ValueError) as error:
         raise CaseError([" ".join(str(error).split())]) from error
 
 
-def box_of(nodes: Sequence[Any], centring: Any, stated: Sequence[Sequence[Any]], kinds: Sequence[Kind]) -> Lattice:
+def box_of(
+    nodes: Sequence[Any], centring: Any, stated: Sequence[Sequence[Any]], kinds: Sequence[Kind], system: str = CARTESIAN
+) -> Lattice:
     """The lattice from what `Problem.on_box` is given.
 
     `nodes`: the marks of each axis, or None. `centring`: ``"node"``, ``"cell"`` or a mapping of these. `stated`: the
     lower ends, the upper ends and the numbers of nodes, with None for what is not given. `kinds`: those of the faces.
-    Raises CaseError with one line that says what is wrong.
+    `system`: the word of the system of coordinates. Raises CaseError with one line that says what is wrong.
     """
-    axes, names = [], AXES[: len(nodes)]
+    described = SYSTEMS[system][len(nodes)]
+    axes, names = [], described.axes
     words = dict.fromkeys(names, centring) if isinstance(centring, str) else centring
     if not isinstance(words, Mapping) or not set(words) <= {*names} or not set(words.values()) <= {"node", "cell"}:
         allowed = f'"node", "cell" or a mapping of these from {", ".join(names)}'
@@ -349,23 +414,26 @@ def box_of(nodes: Sequence[Any], centring: Any, stated: Sequence[Sequence[Any]],
     for name, marks, low, high, count, pair in zip(
         names, nodes, *stated, zip(kinds[::2], kinds[1::2], strict=True), strict=True
     ):
+        power = described.power * (name == RADIUS)
         word = f"{words.get(name, 'node')}s"
+        if centring == "node" and ANGLE in names and pair[0] is Kind.AXIS:
+            word = Cells.word
         if marks is None and count is None:
             raise CaseError([f"shape: missing; allowed: the number of nodes along {name}, or {name} = their places"])
         try:
             if marks is None:
                 ends = (0.0 if low is None else low, 1.0 if high is None else high)
                 axis = Lattice.box(ends[:1], ends[1:], (count,), (pair[0].rule, pair[1].rule)).axes[0]
-                if word != Nodes.word:
-                    axis = placed_axis(word, np.linspace(*ends, count + 1), pair)
+                if word != Nodes.word or power:
+                    axis = placed_axis(word, np.linspace(*ends, count + (word != Nodes.word)), pair, power)
             else:
-                axis = placed_axis(word, marks, pair)
+                axis = placed_axis(word, marks, pair, power)
         except (CaseError, ValueError) as error:
             raise CaseError([f"{name}: {error}"]) from error
         for key, message in disagreements(name, axis, low, high, count):
             raise CaseError([f"{key}: {message}"])
         axes.append(axis)
-    return Lattice(tuple(axes))
+    return fitting(Lattice(tuple(axes), system))
 
 
 def disagreements(
@@ -384,6 +452,11 @@ def _from_lists(given: Any) -> NDArray[Any]:
         return np.asarray(given)
     except ValueError:
         raise CaseError(["lists of different lengths; allowed: lists of one length at each depth"]) from None
+
+
+def _axis_of(face: str) -> str:
+    """The name of the axis that a face is across."""
+    return face.rpartition("_")[0]
 
 
 def is_text(given: Any, text: str) -> bool:

@@ -14,7 +14,6 @@ from poisson.backends.registry import AUTO
 from poisson.case import Case
 from poisson.discrete.discretisation import Balance, Discretisation
 from poisson.errors import IncompatibleSource, PoissonError
-from poisson.mesh.grid import AXES
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
 from poisson.run.backend import local_backend
@@ -132,7 +131,7 @@ def _compatibility(problem: Problem) -> Compatibility | None:
 
     Raises IncompatibleSource if there is no solution.
     """
-    volume = math.prod(problem.lattice.extent)
+    volume = problem.lattice.volume
     if problem.lattice.nodes <= MOST_BALANCED:
         discretisation = Discretisation(problem)
         shift = discretisation.balanced(np).shift
@@ -200,7 +199,7 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
 def _slow_sizes(question: Question) -> Iterator[Concern]:
     """Axes whose number of nodes makes transforms much slower than a slightly larger one would."""
     slowdown = question.backend.probe().slowdown
-    for name, axis in zip(AXES, question.operator.lattice.whole.axes, strict=False):
+    for name, axis in zip(question.operator.lattice.names, question.operator.lattice.whole.axes, strict=False):
         slow = slowdown(axis.intervals)
         more = next((n for n in range(1, NEAR + 1) if slow > SLOW * slowdown(axis.intervals + n)), None)
         if more:

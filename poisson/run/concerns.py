@@ -14,7 +14,7 @@ import numpy as np
 from poisson.backends.processors import processors
 from poisson.backends.registry import AUTO
 from poisson.errors import CheckWarning
-from poisson.mesh.boundary import FACE_NAMES, Rule
+from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import AXES
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import FunctionField, PartField
@@ -137,12 +137,13 @@ def _jumps_at_edges(sample: Sample) -> Iterator[Concern]:
     if worst is None:
         return
     jump, first, second = worst
+    faces = problem.lattice.faces
     where = "an edge" if sample.problem.lattice.dimension == 3 else "a corner"
     others = f"; the same holds for {quantity(pairs - 1, 'other pair')} of faces" * (pairs > 1)
     yield Concern(
-        f"boundary.{FACE_NAMES[second]}",
-        f"the values of {FACE_NAMES[second]} and {FACE_NAMES[first]} differ by {jump:.3g} at {where}{others}: u jumps "
-        f"there, the node has the value of {FACE_NAMES[first]}, and the error nearby stays large on every grid",
+        f"boundary.{faces[second]}",
+        f"the values of {faces[second]} and {faces[first]} differ by {jump:.3g} at {where}{others}: u jumps "
+        f"there, the node has the value of {faces[first]}, and the error nearby stays large on every grid",
         "give both faces the same value there, or let one of the values rise over several spacings",
     )
 
@@ -154,7 +155,7 @@ def _on_edge(sample: Sample, face: int, other: int) -> Values:
     at = {other // 2: (nodes - 1, nodes) if other % 2 else (0, 1)}
     value = problem.faces[face].value
     assert value is not None
-    return sample.face(face, f"boundary.{FACE_NAMES[face]}", value, at=at).reshape(-1)
+    return sample.face(face, f"boundary.{problem.lattice.faces[face]}", value, at=at).reshape(-1)
 
 
 def _jumps_across(sample: Sample) -> Iterator[Concern]:
@@ -166,7 +167,7 @@ def _jumps_across(sample: Sample) -> Iterator[Concern]:
         ("equation.c", problem.c, None),
     ]
     for face, condition in enumerate(problem.faces):
-        given.append((f"boundary.{FACE_NAMES[face]}", condition.value, face))
+        given.append((f"boundary.{problem.lattice.faces[face]}", condition.value, face))
     values = {"equation.f": sample.f, "equation.a": sample.a, "equation.c": sample.c}
     for axis, wraps in enumerate(problem.lattice.periodic):
         for key, function, of_face in given:
@@ -176,7 +177,10 @@ def _jumps_across(sample: Sample) -> Iterator[Concern]:
             jump = float(np.max(np.abs(high - low)))
             inside = values[key] if of_face is None else sample.value[of_face]
             if jump > JUMP * max(float(np.ptp(inside)), JUMP * float(np.max(np.abs(inside)))):
-                name, (start, stop) = AXES[axis], (problem.lattice.lower[axis], problem.lattice.upper[axis])
+                name, (start, stop) = (
+                    problem.lattice.names[axis],
+                    (problem.lattice.lower[axis], problem.lattice.upper[axis]),
+                )
                 yield Concern(
                     key,
                     f"the expression differs by {jump:.3g} between {name} = {start:g} and {name} = {stop:g}, "
@@ -304,7 +308,7 @@ def _largest_coefficient(sample: Sample, norm: str) -> tuple[str, str, str]:
     if sample.alpha and _reference(sample, norm) > 10.0 * _reference(sample, norm, robin=False):
         face = max(sample.alpha, key=lambda each: float(sample.alpha[each].max()))
         size = float(sample.alpha[face].max())
-        key = f"boundary.{FACE_NAMES[face]}.alpha"
+        key = f"boundary.{sample.problem.lattice.faces[face]}.alpha"
         return key, f"the coefficient is as large as {size:.2g}", _instead(size, STANDS_IN * a / spacing[face // 2])
     contrast = a / float(sample.a.min())
     if contrast > float(sample.c.max()) / sample.softest:

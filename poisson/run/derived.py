@@ -15,7 +15,6 @@ from poisson.case.settings import VECTORS
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.outflow import outflow
 from poisson.errors import BackendUnavailable, CaseError
-from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.differences import Differences
 from poisson.mesh.interpolation import interpolate
 from poisson.output.record import all_finite
@@ -81,13 +80,13 @@ def face_flux(solution: Solution, face: str) -> float:
         raise CaseError([f"face: {face!r}; allowed: {through}"])
     _require_whole(solution, "face_flux", "save the solution and load the file")
     discretisation = Discretisation(solution.problem).balanced(np)
-    return outflow(discretisation, solution.host_u, FACE_NAMES.index(face))
+    return outflow(discretisation, solution.host_u, solution.problem.lattice.faces.index(face))
 
 
 def faces(solution: Solution) -> tuple[str, ...]:
     """The names of the faces that something can leave through."""
-    pairs = zip(FACE_NAMES, solution.problem.faces, strict=False)
-    return tuple(name for name, given in pairs if not given.kind.wraps)
+    pairs = zip(solution.problem.lattice.faces, solution.problem.faces, strict=True)
+    return tuple(name for name, given in pairs if given.kind.leads_out)
 
 
 def _require_whole(solution: Solution, name: str, advice: str) -> None:

@@ -48,9 +48,9 @@ def quantities(solution: Solution, points: Sequence[Point] = ()) -> dict[str, fl
         try:
             found[ENERGY] = energy(discretisation, u)
             found |= {
-                FLUXES[face]: outflow(discretisation, u, face)
-                for face, given in enumerate(solution.problem.faces)
-                if not given.kind.wraps
+                f"flux_{name}": outflow(discretisation, u, face)
+                for face, name in enumerate(solution.problem.lattice.faces)
+                if solution.problem.faces[face].kind.leads_out
             }
         except PoissonError as error:
             log.info("no energy and no fluxes: %s", "; ".join(str(error).splitlines()))

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError
-from poisson.mesh.boundary import FACE_NAMES
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import FaceData
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField, Range, joined
@@ -77,7 +76,7 @@ class Sample:
         self.value: dict[int, Values] = {}
         self.alpha: dict[int, Values] = {}
         for face, condition in enumerate(problem.faces):
-            key = f"boundary.{FACE_NAMES[face]}"
+            key = f"boundary.{problem.lattice.faces[face]}"
             if condition.value is not None:
                 self.value[face] = tried(self.face, face, key, condition.value)
             if condition.alpha is not None and condition.absorbs:
@@ -287,7 +286,7 @@ class Sample:
                 return np.asarray(stored.read(np, *block[0], block[1:]), dtype=np.float64)
 
             values = joined(np, read, [runs[axis] for axis in axes]).reshape(counts)
-        require_values(np, key, values, [place.reshape(-1) for place in places], limit)
+        require_values(np, key, values, [place.reshape(-1) for place in places], limit, self.problem.lattice.names)
         kept = [place for place, axis in enumerate(reversed(range(len(runs)))) if axis != left_out]
         return values.reshape(tuple(counts[place] for place in kept))
 

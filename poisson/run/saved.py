@@ -13,9 +13,10 @@ from poisson.backends.host import host_memory
 from poisson.case.stored import problem_of
 from poisson.errors import CaseError
 from poisson.mesh.axis import Axis, plain_rules
-from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.boundary import Kind
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
+from poisson.mesh.system import SYSTEMS
 from poisson.output.reading import EDITED, Placed, Stored, one_line, read
 from poisson.problem.faces import Face
 from poisson.problem.fields import FieldFile
@@ -95,19 +96,20 @@ def _free() -> int:
     return host_memory()[0]
 
 
-def _axis(uniform: Axis, placed: Placed | None) -> Axis:
+def _axis(uniform: Axis, placed: Placed | None, power: int) -> Axis:
     """The axis on the interval of a uniform one whose nodes are placed as a file says."""
     if placed is None:
         return uniform
     kind, points = placed
     kinds = (Kind.PERIODIC if uniform.wraps else Kind.NEUMANN,) * 2
     if kind == "nodes":
-        return Axis.placed(Nodes(np.append(points, uniform.interval[1:]) if uniform.wraps else points, kinds))
+        points = np.append(points, uniform.interval[1:]) if uniform.wraps else points
+        return Axis.placed(Nodes(points, kinds, power=power))
     marks = [uniform.interval[0]]
     for point in points:
         marks.append(2.0 * float(point) - marks[-1])
     marks[-1] = uniform.interval[1]  # but for rounding
-    return Axis.placed({"cells": Cells}[kind](marks, kinds))
+    return Axis.placed({"cells": Cells}[kind](marks, kinds, power=power))
 
 
 def _same(one: Lattice, other: Lattice) -> bool:
@@ -127,7 +129,8 @@ def _problem(path: Path, stored: Stored) -> Problem:
     instead: dict[str, FieldFile] = {name: FieldFile(path, name) for name in ("f", "a", "c") if name in stored.datasets}
     try:
         box = Lattice.box(stored.lower, stored.upper, stored.shape, plain_rules(*stored.periodic))
-        grid = Lattice(tuple(map(_axis, box.axes, stored.placements)))
+        powers = (SYSTEMS[stored.system][box.dimension].power, 0, 0)
+        grid = Lattice(tuple(map(_axis, box.axes, stored.placements, powers)), stored.system)
     except (KeyError, ValueError) as error:
         raise CaseError([f"{path}: {one_line(error)}"]) from None
     if not stored.case_text:
@@ -146,7 +149,11 @@ def _problem(path: Path, stored: Stored) -> Problem:
         return FieldFile(path, name)
 
     faces = tuple(
-        Face(Kind.PERIODIC) if grid.periodic[face // 2] else Face(Kind.DIRICHLET, given(name))
-        for face, name in enumerate(FACE_NAMES[: 2 * grid.dimension])
+        Face(Kind.PERIODIC)
+        if grid.periodic[face // 2]
+        else Face(Kind.AXIS)
+        if grid.centred and not face
+        else Face(Kind.DIRICHLET, given(name))
+        for face, name in enumerate(grid.faces)
     )
     return Problem(grid, faces, given("f"), title=stored.title, a=given("a"), c=given("c"))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PackageMissing
 from poisson.mesh.boundary import FaceName
-from poisson.mesh.grid import AXES
 from poisson.output import summary
 from poisson.output.pictures import drawing
 from poisson.output.record import Record, field_note
@@ -286,7 +285,7 @@ class Solution(Record):
             raise PackageMissing("to_xarray needs xarray: pip install xarray") from error
 
         grid = self.problem.lattice
-        names = AXES[: grid.dimension]
+        names = grid.names
         ranges = self.share.ranges[::-1] if self.share else tuple((0, nodes) for nodes in grid.shape)
         coordinates: dict[str, Any] = {
             name: (name, grid.coordinates(axis)[slice(*ranges[axis])], {"units": self.units.length})

@@ -151,7 +151,7 @@ WRONG: list[tuple[str, str | None, str]] = [
         "{ lower = [1, 0], upper = [1.0000000000000004, 1], shape = [9, 9] }",
         "domain.upper: 1.0000000000000004; allowed: nodes far enough apart to differ in float64 along x",
     ),
-    ("domain.size", "[1, 1]", "domain.size: unknown key; allowed: lower, upper, shape, x, y, centring"),
+    ("domain.size", "[1, 1]", "domain.size: unknown key; allowed: lower, upper, shape, x, y, centring, system"),
     # boundary
     (
         "boundary.x_lower",

@@ -279,7 +279,7 @@ def test_a_problem_checks_itself() -> None:
             Problem(grid, faces, zero)
     with pytest.raises(ValueError, match="needs a value"):
         Face(Kind.NEUMANN)
-    with pytest.raises(ValueError, match="unless it is periodic or open; then it has none"):
+    with pytest.raises(ValueError, match="unless it is periodic, open or the axis; then it has none"):
         Face(Kind.PERIODIC, zero)
     for face in ((Kind.ROBIN, zero), (Kind.NEUMANN, zero, zero), (Kind.PERIODIC, None, zero)):
         with pytest.raises(ValueError, match="a Robin face needs alpha, and no other has one"):

@@ -18,13 +18,14 @@ KINDS = {
     "robin": (Rule.MIRROR, True),
     "periodic": (Rule.WRAP, False),
     "open": (Rule.FIXED, False),
+    "axis": (Rule.MIRROR, False),
 }
 """For each word its rule, and whether alpha stands beside it."""
 
 
 def test_what_each_kind_is() -> None:
     assert {kind.value: (kind.rule, kind.takes_alpha) for kind in Kind} == KINDS
-    assert [kind.value for kind in CONDITIONS] == [word for word in KINDS if word not in ("periodic", "open")]
+    assert [kind.value for kind in CONDITIONS] == [word for word in KINDS if word not in ("periodic", "open", "axis")]
     for kind in Kind:
         assert (kind.fixes, kind.wraps) == (kind.rule is Rule.FIXED, kind.rule is Rule.WRAP)
         assert bool(kind.exact) == (kind in CONDITIONS) == kind.has_data

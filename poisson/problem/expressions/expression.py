@@ -17,13 +17,14 @@ from poisson.problem.expressions.writer import write
 
 @dataclass(frozen=True, repr=False)
 class Expression:
-    """A real function of the coordinates x, y(, z).
+    """A real function of the coordinates x, y(, z), which the program has as these whatever their names are.
 
     Made by `parse`, by `Expression.constant`, by `derivative` and by ``+``, ``-`` and ``*``. Two expressions are equal
     if they are the same tree after simplification.
     """
 
     program: Program  # The steps that compute it; see `poisson.problem.expressions.program`.
+    axes: tuple[str, ...] = COORDINATES  # What texts call x, y(, z).
 
     @staticmethod
     def constant(value: float) -> Expression:
@@ -56,7 +57,7 @@ class Expression:
         """
         if name not in COORDINATES:
             raise ValueError(f"{name!r} is not a coordinate")
-        return Expression(differentiate(self.program, name))
+        return Expression(differentiate(self.program, name), self.axes)
 
     @property
     def text(self) -> str:
@@ -64,7 +65,7 @@ class Expression:
 
         Raises ExpressionError if it is longer than `MAX_TEXT`, as the text of a derivative can be.
         """
-        return write(self.program)
+        return write(self.program, self.axes)
 
     @property
     def names(self) -> frozenset[str]:
@@ -89,7 +90,7 @@ class Expression:
 
     def __neg__(self) -> Expression:
         builder = Builder()
-        return Expression(builder.finish(builder.operation("neg", builder.copy(self.program)[-1])))
+        return Expression(builder.finish(builder.operation("neg", builder.copy(self.program)[-1])), self.axes)
 
     def __add__(self, other: Expression | float) -> Expression:
         return _combine("+", self, other)
@@ -109,9 +110,14 @@ class Expression:
     def __rmul__(self, other: float) -> Expression:
         return _combine("*", other, self)
 
+    def over(self, other: Expression, limit: Expression) -> Expression:
+        """The quotient, and at a zero of `other` the limit."""
+        return _combine("where", _combine("==", other, 0.0), limit, _combine("/", self, other))
 
-def _combine(op: str, left: Expression | float, right: Expression | float) -> Expression:
+
+def _combine(op: str, *sides: Expression | float) -> Expression:
     builder = Builder()
-    sides = [side if isinstance(side, Expression) else Expression.constant(side) for side in (left, right)]
-    positions = [builder.copy(side.program)[-1] for side in sides]
-    return Expression(builder.finish(builder.operation(op, *positions)))
+    parts = [side if isinstance(side, Expression) else Expression.constant(side) for side in sides]
+    axes = next((part.axes for part in parts if part.axes != COORDINATES), COORDINATES)
+    positions = [builder.copy(part.program)[-1] for part in parts]
+    return Expression(builder.finish(builder.operation(op, *positions)), axes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
@@ -65,31 +65,29 @@ class _Pending:
         return self.symbol == "(" or self.symbol in FUNCTIONS
 
 
-def parse(
-    text: str, dimension: int, parameters: Mapping[str, float] | None = None, names: Sequence[str] = COORDINATES
-) -> Expression:
+def parse(text: str, axes: int | tuple[str, ...], parameters: Mapping[str, float] | None = None) -> Expression:
     """Read an expression.
 
     `text`: in the grammar that `poisson.problem.expressions` describes, at most `MAX_TEXT` characters. Operators bind
     as in Python (``-x**2`` is ``-(x**2)``, ``**`` groups from the right); ``&`` and ``|`` are spellings of ``and`` and
-    ``or``. `dimension`: 1, 2 or 3: the coordinates are x(, y(, z)). `parameters`: further names, replaced by their
-    numbers. `names`: those of the coordinates in the text. Returns: the expression with every part that has no
-    coordinate folded into a number. Raises `ExpressionError` with one line that says what is wrong and at which column,
-    counted from 1.
+    ``or``. `axes`: the names of the coordinates, or how many of x, y, z. `parameters`: further names, replaced by their
+    numbers. Returns: the expression with every part that has no coordinate folded into a number. Raises
+    `ExpressionError` with one line that says what is wrong and at which column, counted from 1.
     """
     parameters = parameters or {}
+    axes = COORDINATES[:axes] if isinstance(axes, int) else axes
     for name, value in parameters.items():
-        mistake = parameter_mistake(name)
+        mistake = parameter_mistake(name, axes)
         if mistake:
             raise ExpressionError(f"parameter {name!r}: {mistake}")
         if not math.isfinite(value):
             raise ExpressionError(f"parameter {name!r} is not a finite number")
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
-    return _Parser(_tokenize(text), names[:dimension], parameters).parse()
+    return _Parser(_tokenize(text), axes, parameters).parse()
 
 
-def parse_inside(text: str, dimension: int, parameters: Mapping[str, float] | None = None) -> Expression:
+def parse_inside(text: str, axes: int | tuple[str, ...], parameters: Mapping[str, float] | None = None) -> Expression:
     """Read a condition as a level set: a function that is negative, or zero, where the condition holds.
 
     That of a comparison is the difference of its sides, of ``and`` the larger of two, of ``or`` the smaller, of ``not``
@@ -97,7 +95,8 @@ def parse_inside(text: str, dimension: int, parameters: Mapping[str, float] | No
     """
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
-    program = _Parser(_tokenize(text), COORDINATES[:dimension], parameters or {}).parse(condition=True).program
+    names = COORDINATES[:axes] if isinstance(axes, int) else axes
+    program = _Parser(_tokenize(text), names, parameters or {}).parse(condition=True).program
     builder = Builder()
     plain = builder.copy(program)
     levels: dict[int, int] = {}
@@ -117,11 +116,11 @@ def parse_inside(text: str, dimension: int, parameters: Mapping[str, float] | No
     return Expression(builder.finish(levels[len(program) - 1]))
 
 
-def parameter_mistake(name: str) -> str | None:
-    """Why `name` cannot be the name of a parameter, or None if it can."""
+def parameter_mistake(name: str, axes: tuple[str, ...] = COORDINATES) -> str | None:
+    """Why `name` cannot be the name of a parameter beside axes of these names, or None if it can."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name):
         return "a name has only letters, digits and '_', and does not begin with a digit"
-    if name in COORDINATES:
+    if name in COORDINATES or name in axes:
         return "this is the name of a coordinate; choose another name"
     if name in _CONSTANTS:
         return "this is the name of a constant; choose another name"
@@ -147,9 +146,9 @@ def _tokenize(text: str) -> list[_Token]:
 
 
 class _Parser:
-    def __init__(self, tokens: list[_Token], coordinates: Sequence[str], parameters: Mapping[str, float]) -> None:
+    def __init__(self, tokens: list[_Token], axes: tuple[str, ...], parameters: Mapping[str, float]) -> None:
         self.tokens = tokens
-        self.coordinates = coordinates
+        self.coordinates = axes
         self.numbers = {**_CONSTANTS, **parameters}
         self.builder = Builder()
         self.operands: list[_Operand] = []
@@ -171,7 +170,8 @@ class _Parser:
             self._need_condition(result)
         else:
             self._need_number(result)
-        return Expression(self.builder.finish(result.position))
+        cartesian = self.coordinates == COORDINATES[: len(self.coordinates)]
+        return Expression(self.builder.finish(result.position), COORDINATES if cartesian else self.coordinates)
 
     def _operand(self, token: _Token, index: int) -> bool:
         """Read a token where an operand must begin; whether the operand is complete."""

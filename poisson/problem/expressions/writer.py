@@ -17,8 +17,8 @@ PRECEDENCE = (
 _ATOM = 9
 
 
-def write(program: Program) -> str:
-    """The text of a program.
+def write(program: Program, axes: tuple[str, ...] = COORDINATES) -> str:
+    """The text of a program, with these names of its coordinates.
 
     Raises ExpressionError if the text would be longer than `MAX_TEXT`, as that of a derivative can be.
     """
@@ -29,7 +29,7 @@ def write(program: Program) -> str:
             text = repr(step.value).removesuffix(".0")
             level = PRECEDENCE["neg"] if step.value < 0.0 else _ATOM
         elif step.op in COORDINATES:
-            text, level = step.op, _ATOM
+            text, level = axes[COORDINATES.index(step.op)], _ATOM
         elif step.op in FUNCTIONS:
             text, level = f"{step.op}({', '.join(arg for arg, _ in args)})", _ATOM
         else:

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""Cylinders, discs and balls: orders of accuracy, exact balances, published values, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import j0
+
+import poisson
+from poisson.backends.numpy import NumpyBackend
+from poisson.case import from_mapping
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.integrals import energy, mean
+from poisson.discrete.outflow import outflow
+from poisson.errors import CaseError
+from poisson.mesh.boundary import Kind
+from poisson.mesh.system import SYSTEMS, faces_of
+from poisson.problem.expressions import parse
+from poisson.problem.problem import Problem, manufactured_source, manufactured_value
+from poisson.run.quantities import quantities
+
+ALPHA = 2.0
+CUBES: dict[str, Callable[[int], Any]] = {
+    "nodes": lambda n: {"nodes": np.linspace(0.0, 1.0, n) ** 1.2},
+    "cells": lambda n: {"cells": np.linspace(0.0, 1.0, n) ** 1.2},
+}
+
+
+def manufactured(
+    system: str, exact: str, axes: Any, conditions: Mapping[str, str], a: str = "1", c: float = 0.0
+) -> Problem:
+    """The problem that a function solves, with the data of the conditions derived from it."""
+    described = SYSTEMS[system][len(axes)]
+    u, coefficient = parse(exact, described.axes), parse(a, described.axes)
+    boundary: dict[str, Any] = {}
+    for name, word in conditions.items():
+        if word == "periodic":
+            boundary[name] = word
+            continue
+        kind, face = Kind(word), faces_of(described.axes).index(name)
+        alpha = parse(str(ALPHA), described.axes) if kind.takes_alpha else None
+        boundary[name] = {word: manufactured_value(u, coefficient, kind, alpha, face)}
+        boundary[name] |= {} if alpha is None else {"alpha": alpha}
+    f = manufactured_source(u, coefficient, c, len(axes), described.power)
+    return Problem.on_lattice(axes, f=f, a=coefficient, c=c, boundary=boundary, exact=u, system=system)
+
+
+def uniform(lower: float, upper: float) -> Callable[[int], Any]:
+    return lambda n: {"uniform": (lower, upper, n)}
+
+
+CASES: dict[str, tuple[Any, ...]] = {
+    "r": ("cylinder", "cos(2*r)", (uniform(0.0, 1.0),), {"r_upper": "dirichlet"}),
+    "r shell": ("cylinder", "cos(2*r)", (uniform(0.5, 1.0),), {"r_lower": "dirichlet", "r_upper": "neumann"}, "1+r*r"),
+    "ball": ("sphere", "cos(2*r)", (uniform(0.0, 1.0),), {"r_upper": "robin"}, "1 + r*r", 0.7),
+    "ball of cells": ("sphere", "cos(2*r)", (CUBES["cells"],), {"r_upper": "dirichlet"}),
+    "r, z": (
+        "cylinder",
+        "cos(2*r)*sin(z)",
+        (uniform(0.0, 1.0), uniform(0.0, 2.0)),
+        {"r_upper": "robin", "z_lower": "neumann", "z_upper": "dirichlet"},
+        "1 + r*z",
+    ),
+    "r, z stretched": (
+        "cylinder",
+        "cos(2*r)*sin(pi*z)",
+        (CUBES["cells"], uniform(0.0, 2.0)),
+        {"r_upper": "dirichlet", "z": "periodic"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_error_is_of_second_order(name: str) -> None:
+    system, exact, axes, conditions, *others = CASES[name]
+    errors = []
+    for n in (17, 33):
+        problem = manufactured(system, exact, [axis(n) for axis in axes], conditions, *others)
+        discretisation = Discretisation(problem)
+        u = reference.solve(discretisation)
+        solution = poisson.solve(problem, rtol=1e-11, backend="numpy")
+        np.testing.assert_allclose(solution.u, u.reshape(solution.u.shape), rtol=0, atol=1e-8)
+        assert solution.error is not None
+        errors.append(solution.error.max)
+    assert math.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.15)
+
+
+def lengths(marks: Any, power: int, cells: bool) -> Any:
+    """∫ r^p dr of the control widths along an axis, or their lengths where p is 0."""
+    edges = marks if cells else np.concatenate([marks[:1], (marks[1:] + marks[:-1]) / 2.0, marks[-1:]])
+    return np.diff(edges ** (power + 1)) / (power + 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_flows_balance_with_the_weight_of_the_radius(name: str) -> None:
+    """For any u whatever, to rounding."""
+    system, exact, axes, conditions, *others = CASES[name]
+    tables = [axis(9) for axis in axes]
+    problem = manufactured(system, exact, tables, conditions, *others)
+    discretisation, backend = Discretisation(problem), NumpyBackend(np.float64)
+    shape = discretisation.array_shape
+    u, r = np.random.default_rng(5).standard_normal(shape), backend.empty(shape)
+    source = backend.assemble(shape, discretisation.source)
+    backend.bind(discretisation.operator_on(backend)).residual(u, source, r)
+    f, c = (part(np, 0, shape[0]) for part in (discretisation.f, discretisation.c))
+    volumes = np.array(2.0 * np.pi if system == "cylinder" else 4.0 * np.pi)
+    for axis, (line, table) in enumerate(zip(problem.lattice.axes, tables, strict=True)):
+        marks = table["cells"] if "cells" in table else np.append(line.coordinates, [line.interval[1]] * line.wraps)
+        along = lengths(marks, (system == "sphere") + 1 if axis == 0 else 0, "cells" in table)
+        if line.wraps:
+            along = np.append(along[0] + along[-1], along[1:-1])
+        volumes = volumes * along.reshape(-1, *(1,) * axis)
+    assert float(volumes.sum()) == pytest.approx(problem.lattice.volume, rel=1e-14)
+    flows = [outflow(discretisation, u, face) for face, given in enumerate(problem.faces) if given.kind.leads_out]
+    made = float((volumes * (f - c * u - r)).sum())
+    scale = float((volumes * (abs(f) + abs(c * u) + abs(r))).sum()) + sum(map(abs, flows))
+    assert abs(sum(flows) - made) < 1e-13 * scale
+
+
+@pytest.mark.parametrize(
+    ("system", "capacitance"), [("cylinder", 2.0 * math.pi / math.log(2.0)), ("sphere", 4.0 * math.pi / (1.0 - 0.5))]
+)
+@pytest.mark.parametrize("kind", ["nodes", "cells"])
+def test_a_capacitor_of_two_shells(system: str, capacitance: float, kind: str) -> None:
+    """J. D. Jackson, Classical Electrodynamics, 3rd edition, problem 1.6: of length 1, or of two balls, from 1 to 2."""
+    errors = []
+    for n in (16, 32):
+        axis = {kind: np.linspace(1.0, 2.0, n + 1)}
+        problem = Problem.on_lattice([axis], boundary={"r_lower": 1.0, "r_upper": 0.0}, system=system)
+        solution = poisson.solve(problem, rtol=1e-12, backend="numpy")
+        flows = solution.fluxes()
+        assert flows["r_upper"] == pytest.approx(-flows["r_lower"], rel=1e-11)
+        assert 2.0 * energy(Discretisation(problem), solution.u) == pytest.approx(flows["r_upper"], rel=1e-11)
+        errors.append(abs(flows["r_upper"] - capacitance))
+    assert math.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.1)
+
+
+def test_the_staggered_example_of_fishpack() -> None:
+    """The example of HSTCYL, whose documentation has the perturbation and the error.
+
+    J. Adams, P. Swarztrauber and R. Sweet, FISHPACK, version 4.1, 1999, hstcyl.f: −4.43114e-04 and 7.52796e-05.
+    """
+    problem = Problem.on_lattice(
+        ({"cells": np.linspace(0.0, 1.0, 51)}, {"cells": np.linspace(0.0, 1.0, 53)}),
+        f="-4*r**2*z**2*(4*z**2 + 3*r**2)",
+        boundary={"r_upper": {"neumann": "4*z**4"}, "z_lower": {"neumann": 0.0}, "z_upper": {"neumann": "4*r**4"}},
+        system="cylinder",
+    )
+    balanced = Discretisation(problem).balanced(np)
+    assert balanced.shift == pytest.approx(4.43114e-04, abs=5e-10)
+    solution = poisson.solve(problem, rtol=1e-12, backend="numpy")
+    r, z = (problem.lattice.coordinates(axis) for axis in (0, 1))
+    difference = solution.u - (r * z[:, None]) ** 4
+    assert mean(balanced, solution.u) == pytest.approx(0.0, abs=1e-12)
+    assert np.abs(difference - difference.mean()).max() == pytest.approx(7.52796e-05, abs=5e-11)
+
+
+def test_a_bessel_function_is_an_eigenfunction() -> None:
+    """c u − ∇²u = (j² + c) u of u = J₀(j r), whose first zero is j."""
+    j = 2.404825557695773
+    errors = []
+    for n in (33, 65):
+        r = np.linspace(0.0, 1.0, n)
+        f = (j**2 + 3.0) * j0(j * r)
+        problem = Problem.on_box((n,), f=f, c=3.0, boundary={"r_upper": 0.0}, system="cylinder")
+        errors.append(np.abs(poisson.solve(problem, rtol=1e-12, backend="numpy").u - j0(j * r)).max())
+    assert math.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.05)
+
+
+CYLINDER = {
+    "equation": {"f": 1.0},
+    "domain": {"system": "cylinder", "lower": [0.0, 0.0], "upper": [1.0, 2.0], "shape": [9, 17]},
+    "boundary": {"r_upper": {"dirichlet": "z"}, "z": "periodic"},
+    "run": {"backend": "numpy"},
+    "output": {"fields": ["u", "E"]},
+}
+WRONG = {
+    "boundary.r_lower.dirichlet=1.0": "boundary.r_lower: { dirichlet = 1.0 }; allowed: nothing, because r = 0 is no",
+    "boundary.x_lower.dirichlet=1.0": "boundary.x_lower: unknown key; allowed: all, z, z_lower, z_upper, r_lower",
+    "domain.lower=[-1.0, 0.0]": "domain.r: a radius from -1; allowed: from 0 or more, and not periodic",
+    "domain.system='sphere'": 'domain.system: "sphere" with 2 axes; allowed: "cartesian" with x or x, y or x, y, z',
+    "equation.f=x": "unknown name 'x' at column 1",
+    "parameters.r=1.0": "parameters.r: this is the name of a coordinate; choose another name",
+}
+
+
+@pytest.mark.parametrize("override", WRONG)
+def test_a_mistake_is_one_line(override: str) -> None:
+    with pytest.raises(CaseError) as raised:
+        from_mapping(CYLINDER, name="a", folder=".", overrides=[override])
+    assert WRONG[override] in str(raised.value)
+
+
+def test_a_cylinder_through_a_file(tmp_path: Path) -> None:
+    """As it was solved, by names of its own in the file and in Python."""
+    case = from_mapping(CYLINDER, name="a", folder=".")
+    solution = poisson.solve(case)
+    path = solution.save(tmp_path / "a.h5")
+    loaded = poisson.load(path)
+    assert loaded.problem == solution.problem
+    assert (loaded.u == solution.u).all()
+    assert list(loaded.to_xarray().u.dims) == ["z", "r"]
+    assert loaded.at(0.0, 8.0 / 17.0) == pytest.approx(loaded.u[4, 0], rel=1e-12)
+    other = Problem.on_box(
+        (9, 17), f=1.0, upper=(1.0, 2.0), boundary={"r_upper": "z", "z": "periodic"}, system="cylinder"
+    )
+    assert (poisson.solve(other, backend="numpy").u == solution.u).all()
+    found = quantities(loaded)
+    assert found["flux_r_upper"] == pytest.approx(2.0 * math.pi, rel=1e-6)
+    assert other.having(boundary={"r_upper": 3.0}).faces[0].kind is Kind.AXIS
