@@ -46,7 +46,7 @@ def slabs(array_shape: tuple[int, ...], limit: int = SLAB_NODES) -> Iterator[tup
 def over_slabs(
     array_shape: tuple[int, ...], work: Callable[[int, int], Value], threads: int = 1, limit: int = SLAB_NODES
 ) -> list[Value]:
-    """What a function of ``(start, stop)`` gives for each slab of an array, in the order of the slabs.
+    """The values of a function of ``(start, stop)`` for all slabs of an array, in the order of the slabs.
 
     `threads`: that may call the function at a time, for different slabs. `limit`: nodes of a slab, about. The error of
     the first slab with one is raised when all calls that have begun have ended.

@@ -49,7 +49,7 @@ class Evaluation:
         return cls(np, backend.threads) if host else cls(backend.array_module, backend=backend)
 
     def over(self, array_shape: tuple[int, ...], work: Callable[[int, int], Value]) -> list[Value]:
-        """What a function gives for each slab, in their order."""
+        """The values of a function for all slabs, in their order."""
         if self.backend is None:
             return over_slabs(array_shape, work, self.threads)
         with self.backend.ordered():
