@@ -127,32 +127,26 @@ class Unit:
             self._folder.symlink_to(there.name)
 
     def library(self, kernel: str) -> Path:
-        """A library with a kernel, if the source has it: alone for the first that is asked for, then with all others.
-
-        Most units are there for one of their kernels, and to compile all takes much longer.
+        """A library with a kernel alone, if the source has it: to compile all of them takes much longer.
 
         Raises `CompilationError` with the compiler's text; lines are those of the source.
         """
-        alone, whole = self._folder / f"kernel_{kernel}.so", self._folder / "whole.so"
+        path = self._folder / f"kernel_{kernel}.so"
         with (self._folder / "lock").open("w") as lock:
             # What threads or processes ask for at the same time is compiled once.
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return next((path for path in (whole, alone) if path.exists()), None) or self._compiled(
-                kernel, alone, whole
-            )
+            return path if path.exists() else self._compiled(kernel, path)
 
-    def _compiled(self, kernel: str, alone: Path, whole: Path) -> Path:
+    def _compiled(self, kernel: str, library: Path) -> Path:
         text = (self._folder / "kernels.ii").read_text()
         kernels = {match["kernel"]: match for match in _KERNEL.finditer(text)}
-        first = not any(self._folder.glob("*.so"))
-        library, wanted = (alone, {kernel}) if first and kernel in kernels else (whole, set(kernels))
         # The compiler makes nothing of an inline function that no entry refers to.
-        text = _KERNEL.sub(lambda match: match[0] if match["kernel"] in wanted else _without_mark(match), text)
-        entries = (_entry(match) for name, match in kernels.items() if name in wanted)
+        text = _KERNEL.sub(lambda match: match[0] if match["kernel"] == kernel else _without_mark(match), text)
+        entry = _entry(kernels[kernel]) if kernel in kernels else ""
         compiler, _ = _compiler()
         with _replacing(library) as made:
             unit = [compiler, *_COMMON, *_COMPILE, "-fpreprocessed", "-x", "c++", "-", "-x", "none"]
-            _run([*unit, str(_runtime(self._shared)), *_LINK, "-o", str(made)], text + "".join(entries))
+            _run([*unit, str(_runtime(self._shared)), *_LINK, "-o", str(made)], text + entry)
         return library
 
 
