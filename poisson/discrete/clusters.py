@@ -11,8 +11,8 @@ with Z the indicators of the groups and V the control volumes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,38 +79,20 @@ class Across:
     factors: NDArray[np.float64]
 
 
-class Parts(Protocol):
-    """The parts of a lattice, as far as groups go across their borders."""
-
-    def join(self, label: NDArray[Any], grouped: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
-        """The groups joined over the borders.
-
-        `label`: the group of each node in C order; `grouped`: whether it has others. Returns: the groups of the nodes
-        again, and how many of them are of several parts. These come first, and have the same numbers on every part.
-        """
-
-    def total(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sums over all parts, in their order."""
-
-
-def clusters_of(
-    stencil: FullStencil, coefficients: NDArray[Any], threshold: float, parts: Parts | None = None
-) -> Clusters:
+def clusters_of(stencil: FullStencil, coefficients: NDArray[Any], threshold: float) -> Clusters:
     """The components of two nodes or more that strong links join: link > threshold √(d_i d_j), with d = diag(V A).
 
     Fixed nodes belong to none, nor do nodes without an equation.
 
     `stencil`: A. `coefficients` (array of the shape of `FullStencil.stack`): its coefficients on the host. `threshold`:
-    between 0 and 1. `parts`: the others, where the lattice is one of them; the coefficients are right in its halo.
+    between 0 and 1.
     """
     from scipy import sparse  # 0.1 s
     from scipy.sparse.csgraph import connected_components
 
     lattice = stencil.lattice
-    free, owned = (np.zeros(lattice.array_shape, dtype=bool) for _ in range(2))
-    # The links of the outermost nodes of a halo are not all here.
-    free[lattice.equations], owned[lattice.owned] = True, True
-    held, counts = free.ravel(), owned.ravel()
+    free = np.zeros(lattice.array_shape, dtype=bool)
+    free[lattice.free] = True
     numbers = np.arange(free.size).reshape(free.shape)
     diagonal = coefficients[0].astype(np.float64)
     links = []
@@ -122,46 +104,22 @@ def clusters_of(
         diagonal += np.bincount(here, values, free.size).reshape(free.shape)
         diagonal += np.bincount(there, values, free.size).reshape(free.shape)
         links.append((here, there, values))
-    positive = diagonal.ravel() > 0.0
-    root = np.sqrt(np.where(positive, diagonal.ravel(), np.inf))
+    positive, held = np.where(diagonal > 0.0, diagonal, np.inf), free.ravel()
+    root = np.sqrt(positive.ravel())
     ends = [(here[strong], there[strong]) for here, there, values in links
             for strong in [(values > threshold * root[here] * root[there]) & held[here] & held[there]]]  # fmt: skip
     one, other = (np.concatenate(part) for part in zip(*ends, strict=True))
     graph = sparse.coo_array((np.ones(one.size, dtype=bool), (one, other)), shape=(free.size, free.size))
-    groups, found = connected_components(graph, directed=False)
-    label: NDArray[np.int64] = np.asarray(found, dtype=np.int64)
-    shared = 0
-    if parts:
-        label, shared = parts.join(label, (np.bincount(label, minlength=groups) > 1)[label])
-        groups = max(shared, int(label.max()) + 1)
+    groups, label = connected_components(graph, directed=False)
     # What holds a group is its excess and the links that leave it: nothing cancels.
-    loose = np.bincount(label[counts], coefficients[0].astype(np.float64).ravel()[counts], groups)
+    loose = np.bincount(label, coefficients[0].astype(np.float64).ravel(), groups)
     for here, there, values in links:
         leaving = label[here] != label[there]
         for end in (here, there):
-            counted = leaving & counts[end]
-            loose += np.bincount(label[end[counted]], values[counted], groups)
-    sizes: NDArray[np.int64] = np.bincount(label[counts], minlength=groups)
-    total = np.bincount(label[counts], diagonal.ravel()[counts], groups)
-    several = np.arange(groups) < shared
-    if parts:
-        sums = parts.total(np.stack([values[:shared] for values in (loose, total)]))
-        loose[:shared], total[:shared] = sums
-    kept: NDArray[np.bool_] = ((sizes > 1) | several) & (loose > LOOSE * total)
-
-    def members(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        nodes = np.flatnonzero(chosen[label] & counts)
-        nodes = nodes[np.argsort(label[nodes], kind="stable")]
-        starts = np.concatenate([[0], np.cumsum(np.bincount(label[nodes], minlength=groups)[chosen])])
-        return nodes.astype(np.int32), starts.astype(np.int64)
-
-    own = Clusters(lattice, *members(kept & ~several), DAMPING / loose[kept & ~several])
-    if not parts:
-        return own
-    across = kept & several
-    mine = across & (sizes > 0)
-    of_parts = Clusters(lattice, *members(mine), np.ones(np.count_nonzero(mine)))
-    count, nodes = parts.total(np.array([own.count, own.nodes.size + of_parts.nodes.size], dtype=np.float64))
-    of_all = int(count) + int(np.count_nonzero(across)), int(nodes)
-    numbers = np.cumsum(across) - 1
-    return replace(own, across=Across(of_parts, numbers[mine], DAMPING / loose[across]), of_all=of_all)
+            loose += np.bincount(label[end[leaving]], values[leaving], groups)
+    kept = (np.bincount(label, minlength=groups) > 1) & (loose > LOOSE * np.bincount(label, diagonal.ravel(), groups))
+    nodes = np.flatnonzero(kept[label])
+    nodes = nodes[np.argsort(label[nodes], kind="stable")]
+    sizes = np.bincount(label[nodes], minlength=groups)[kept]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return Clusters(lattice, nodes.astype(np.int32), starts.astype(np.int64), DAMPING / loose[kept])

@@ -121,10 +121,13 @@ class FullStencil:
         """Whether no two neighbours have indices of the same parities: an axis that wraps is even, or one node."""
         return all(not axis.wraps or axis.nodes % 2 == 0 or axis.nodes == 1 for axis in self.lattice.whole.axes)
 
-    @property
-    def detached(self) -> FullStencil:
-        """The nodes of a part as a lattice of their own: what the outermost nodes of a halo get has no meaning."""
-        return replace(self, lattice=_detached(self.lattice)) if self.lattice.divided else self
+    def detached(self, ends: Rule = Rule.MIRROR) -> FullStencil:
+        """The nodes of a part as a lattice of their own, with a rule for its ends in a halo.
+
+        What the nodes there get has no meaning. Fixed ones belong to no cluster.
+        """
+        lines = (axis if axis.whole is None else _detached(axis, ends) for axis in self.lattice.axes)
+        return replace(self, lattice=Lattice(tuple(lines))) if self.lattice.divided else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +187,7 @@ class StencilTransfer:
     @property
     def detached(self) -> StencilTransfer:
         """Between nodes of a part and those `under` it, as lattices of their own."""
-        return replace(self, fine=self.fine.detached, gathers=False) if self.fine.lattice.divided else self
+        return replace(self, fine=self.fine.detached(), gathers=False) if self.fine.lattice.divided else self
 
     @cached_property
     def directions(self) -> tuple[Offset, ...]:
@@ -312,15 +315,11 @@ def _under(axis: Axis) -> Axis:
     """The nodes of the axis of every other node that lie at those of an axis, or a part, which begins even."""
     if axis.whole is None:
         return _halved(axis)
-    nodes, first, (start, stop) = _halved(_detached_axis(axis)).nodes, axis.first // 2, _owned(axis)
+    nodes, first, (start, stop) = _halved(_detached(axis)).nodes, axis.first // 2, _owned(axis)
     halo = start - first, first + nodes - stop
     return Axis(nodes, 2.0 * axis.spacing, axis.rules, whole=_halved(axis.whole), first=first, halo=halo)
 
 
-def _detached(lattice: Lattice) -> Lattice:
-    return Lattice(tuple(axis if axis.whole is None else _detached_axis(axis) for axis in lattice.axes))
-
-
-def _detached_axis(axis: Axis) -> Axis:
-    lower, upper = (Rule.MIRROR if rule is Rule.HALO else rule for rule in axis.rules)
+def _detached(axis: Axis, ends: Rule = Rule.MIRROR) -> Axis:
+    lower, upper = (ends if rule is Rule.HALO else rule for rule in axis.rules)
     return Axis(axis.nodes, axis.spacing, (lower, upper))

@@ -30,6 +30,7 @@ from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.arrays import EVERYWHERE, SUMS, DividedArray, DividedResult
 from poisson.parallel.calls import operations_on_ranks
+from poisson.parallel.clusters import DistributedClusters
 from poisson.parallel.communicator import Communicator
 from poisson.parallel.exchange import Halo, Transport
 from poisson.parallel.operations import (
@@ -40,7 +41,7 @@ from poisson.parallel.operations import (
     DistributedTransfer,
 )
 from poisson.parallel.recording import Noting, Recording
-from poisson.parallel.stencils import DistributedClusters, DistributedStencil, DistributedStencilTransfer
+from poisson.parallel.stencils import DistributedStencil, DistributedStencilTransfer
 
 GATHERED_NODES = 1 << 17
 """Grids of fewer nodes are gathered: every rank computes on all of them, which takes less than to exchange halos."""

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array
-from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
-from poisson.discrete.clusters import Clusters, clusters_of
+from poisson.backends.stencils import StencilOperations, StencilTransferOperations
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, Offset, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.arrays import EVERYWHERE, DividedArray
 from poisson.parallel.calls import operations_on_ranks
+from poisson.parallel.clusters import joined
 from poisson.parallel.communicator import Communicator
-from poisson.parallel.exchange import Parcel, Transport
 from poisson.parallel.operations import Exchanging
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class DistributedStencil(StencilOperations):
         self._plain = backend.bind(Operator(stencil.lattice))
         self._lattice = Exchanging(backend, backend.halo_of(stencil.lattice))
         values = None if stencil.coefficients is None else stencil.coefficients.values
-        self._local = backend.local.bind(replace(stencil.detached, coefficients=values))
+        self._local = backend.local.bind(replace(stencil.detached(), coefficients=values))
 
     def _color(self, color: int) -> int:
-        """The colors of a part count from its first nodes."""
-        return color ^ sum((line.first % 2) << axis for axis, line in enumerate(self.stencil.lattice.axes))
+        """That of the whole lattice: all parts begin at even nodes."""
+        return color
 
     def median_link(self, axis: int) -> float:
         if self._lattice.halo is None:
@@ -61,8 +61,10 @@ class DistributedStencil(StencilOperations):
         if self._lattice.halo is None:
             return self._local.clusters(threshold)
         stencil: Any = self.stencil
-        borders = _Borders(self.backend, stencil.lattice)
-        return clusters_of(stencil, self.backend.to_host(stencil.coefficients), threshold, borders)
+        values = stencil.coefficients.values
+        # Of the outermost nodes not all links are here: as fixed ones they belong to no group.
+        within = self.backend.local.bind(replace(stencil.detached(Rule.FIXED), coefficients=values)).clusters(threshold)
+        return joined(self.backend, stencil, within)
 
 
 class DistributedStencilTransfer(StencilTransferOperations):
@@ -159,110 +161,6 @@ class DistributedStencilTransfer(StencilTransferOperations):
         self.backend.note(coarse, part)
         self.backend.do(self._under.halo.gathering(part, coarse))
         coarse.valid = EVERYWHERE
-
-
-class DistributedClusters(ClusterOperations):
-    """The correction of strong clusters, of which some have nodes of several ranks."""
-
-    backend: DistributedBackend
-
-    def __init__(self, backend: DistributedBackend, clusters: Clusters) -> None:
-        super().__init__(backend, clusters)
-        self._lattice = Exchanging(backend, backend.halo_of(clusters.lattice))
-        local = backend.local
-        self._own = local.bind(replace(clusters, across=None))
-        self._across = clusters.across if clusters.across and clusters.across.factors.size else None
-        if self._across is None:
-            return
-        here, xp = self._across.here, local.array_module
-        self._here = local.bind(here)
-        self._work = local.empty(clusters.lattice.array_shape)
-        first = here.nodes[here.starts[:-1]]
-        self._first = tuple(xp.asarray(index) for index in np.unravel_index(first, clusters.lattice.array_shape))
-        volumes = np.broadcast_to(clusters.lattice.volumes(), clusters.lattice.array_shape).ravel()[first]
-        self._scales = xp.asarray(self._across.factors[self._across.numbers] / volumes)
-        self._numbers = xp.asarray(self._across.numbers)
-        rank, size = backend.communicator.rank, backend.communicator.size
-        self._sums = xp.zeros((size, self._across.factors.size))
-        parcels = [Parcel(self._sums[rank if goes else other], other, 0, goes)
-                   for goes in (True, False) for other in range(size) if other != rank]  # fmt: skip
-        self._exchange = Transport(local, backend.communicator, [parcels])
-
-    def correct_clusters(self, r: Array, u: Array) -> None:
-        self._lattice.need(r, 0)
-        self._lattice.need(u, 0)
-        if self._across is not None:
-            local = self.backend.local
-            local.fill(self._work, 0.0)
-            self._here.correct_clusters(r.values, self._work)
-            self._join(local.view(self._work))
-            self._here.correct_clusters(self._work, u.values)
-        self._own.correct_clusters(r.values, u.values)
-        self._lattice.leave(u, 0)
-
-    def _join(self, work: Any) -> None:
-        """Put corrections in the place of the sums of this rank, at the first node that it has of each group."""
-        ordered = self.backend.local.ordered
-        with ordered():
-            self._sums[self.backend.communicator.rank][self._numbers] = work[self._first]
-        self._exchange.run()
-        with ordered():
-            work[...] = 0.0
-            work[self._first] = self._scales * self._sums.sum(axis=0)[self._numbers]
-
-
-class _Borders:
-    """The borders of a part, over which groups are joined."""
-
-    def __init__(self, backend: DistributedBackend, lattice: Lattice) -> None:
-        self._backend: Any = backend.companion(np.float64)
-        self._communicator = backend.communicator
-        self._lattice = lattice
-        owned = np.zeros(lattice.array_shape, dtype=bool)
-        owned[lattice.owned] = True
-        self._owned = owned.ravel()
-
-    def join(self, label: NDArray[Any], grouped: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
-        from scipy import sparse
-        from scipy.sparse.csgraph import connected_components
-
-        # A group has the number that its first node has on the whole lattice, plus one, or 0 without others.
-        numbers = np.zeros((), dtype=np.int64)
-        for line in reversed(self._lattice.axes):
-            numbers = numbers[..., None] * line.undivided.nodes + line.index
-        first = np.unique(label, return_index=True)[1]
-        names = np.where(grouped, numbers.ravel()[first][label] + 1, 0)
-        array = self._backend.from_host(names.reshape(self._lattice.array_shape).astype(np.float64))
-        halo = self._backend.halo_of(self._lattice)
-        assert halo is not None
-        halo.fill(array)
-        theirs = self._backend.to_host(array).ravel().astype(np.int64)
-        border = grouped & ~self._owned
-        pairs = np.concatenate(self._all(np.unique(np.stack([names[border], theirs[border]]), axis=1)), axis=1)
-        known, places = np.unique(pairs, return_inverse=True)
-        one, other = places.reshape(pairs.shape)
-        graph = sparse.coo_array((np.ones(one.size, dtype=bool), (one, other)), shape=(known.size, known.size))
-        count, group = connected_components(graph, directed=False)
-        # A node in the halo may be alone here, and not where all of its links are.
-        names = np.where(self._owned, names, theirs)
-        met = np.isin(names, known)
-        keys = count + label.astype(np.int64)
-        keys[met] = group[np.searchsorted(known, names[met])]
-        # Of the groups at borders some have nodes of one rank alone.
-        owners = sum(np.bincount(each, minlength=count) for each in self._all(np.unique(keys[met & self._owned])))
-        several = np.flatnonzero(np.asarray(owners) > 1)
-        of_several = np.isin(keys, several)
-        result = several.size + np.unique(keys, return_inverse=True)[1].ravel()
-        result[of_several] = np.searchsorted(several, keys[of_several])
-        return result, int(several.size)
-
-    def total(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        result: NDArray[np.float64] = sum(self._all(values))  # type: ignore[assignment]
-        return result
-
-    def _all(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        found: list[NDArray[Any]] = self._communicator.broadcast(self._communicator.gather(values))
-        return found
 
 
 def _median(communicator: Communicator, positive: NDArray[np.float64]) -> float:

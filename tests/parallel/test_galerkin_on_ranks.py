@@ -22,6 +22,7 @@ from support.ranks import ThreadCommunicator, on_ranks
 import poisson
 from poisson.backends.base import Backend, Operations
 from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.full_stencil import FullStencil
 from poisson.discrete.operator import Operator
 from poisson.errors import GridError
 from poisson.mesh.lattice import Lattice
@@ -170,6 +171,34 @@ def test_levels_are_those_of_one_process(case: str) -> None:
                 check("correct_clusters", pair, (v, here), (w, here))
 
     on_ranks(int(np.prod(counts)), levels, delay=0.0)
+
+
+def test_groups_that_nothing_holds_are_left_out_across_borders() -> None:
+    """An island over the borders of three parts, of which one rank sees all of a small one, and none of a large one."""
+    home, lattice = NumpyBackend(np.float64), Lattice.uniform((16, 48), (1.0, 1.0), (*WALLS, *WALLS))
+    island = np.zeros((48, 16), dtype=bool)
+    island[15:18, 3:6] = island[8:40, 8:12] = True
+    stacked = [np.zeros((48, 16))]
+    for place in (1, 0):
+        link = np.where(
+            island & np.roll(island, -1, place), 1e3, np.where(island ^ np.roll(island, -1, place), 0.0, 1.0)
+        )
+        link[(slice(None), -1) if place else -1] = 0.0
+        stacked.append(link)
+    for least, groups in ((0.0, 0), (1.0, 2)):
+        stacked[0][island] = least
+        stencil = FullStencil(lattice, ((1, 0), (0, 1)), np.stack(stacked))
+        expected = home.bind(stencil).clusters(0.25)
+        strong = [island.ravel()[expected.nodes[start]] for start in expected.starts[:-1]]
+
+        def found(comm: ThreadCommunicator, stencil: FullStencil = stencil) -> tuple[int, int]:
+            backend = DistributedBackend(NumpyBackend(np.float64), comm)
+            part = Division(stencil.lattice, (1, 3), comm.rank, 2).lattice
+            values = DividedArray(np.stack([taken(each, part) for each in stencil.coefficients]), EVERYWHERE)  # type: ignore[union-attr]
+            return backend.bind(replace(stencil, lattice=part, coefficients=values)).clusters(0.25).size
+
+        assert np.count_nonzero(strong) == groups
+        assert on_ranks(3, found) == [expected.size] * 3
 
 
 FLOWS = {"x_lower": 0.0, "x_upper": 1.0, "all": {"neumann": 0.0}}
