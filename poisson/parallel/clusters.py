@@ -15,7 +15,7 @@ from poisson.discrete.clusters import DAMPING, LOOSE, Across, Clusters
 from poisson.discrete.full_stencil import FullStencil
 from poisson.parallel.communicator import Communicator
 from poisson.parallel.exchange import Parcel, Transport
-from poisson.parallel.operations import Exchanging
+from poisson.parallel.exchanging import Exchanging
 
 if TYPE_CHECKING:
     from poisson.parallel.distributed import DistributedBackend

@@ -25,7 +25,7 @@ from poisson.parallel.arrays import EVERYWHERE, DividedArray
 from poisson.parallel.calls import operations_on_ranks
 from poisson.parallel.clusters import joined
 from poisson.parallel.communicator import Communicator
-from poisson.parallel.operations import Exchanging
+from poisson.parallel.exchanging import Exchanging
 
 if TYPE_CHECKING:
     from poisson.parallel.distributed import DistributedBackend

@@ -2,7 +2,7 @@
 """A problem divided over ranks is solved as the whole one is.
 
 Covers poisson.parallel.distributed, poisson.parallel.operations, poisson.parallel.calls, poisson.parallel.exchange,
-poisson.parallel.arrays, poisson.parallel.recording and poisson.parallel.division.
+poisson.parallel.exchanging, poisson.parallel.arrays, poisson.parallel.recording and poisson.parallel.division.
 """
 
 from __future__ import annotations
