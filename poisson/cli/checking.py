@@ -24,8 +24,10 @@ MEANINGS = {
     "dirichlet": "dirichlet: u = value",
     "neumann": "neumann: a du/dn = value",
     "robin": "robin: a du/dn + alpha u = value",
+    "a": "a: inside it is value",
+    "floating": "floating: its charge is value",
 }
-"""The kinds of conditions as equations, with their signs; n points out of the box."""
+"""The kinds of conditions as equations, with their signs; n points out of the box, and into bodies."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ def report(found: Found, mistakes: Sequence[str]) -> str:
     parts = [problem.title or "case", "", aligned(lines), ""]
     rows = [(face, MEANINGS.get(kind, kind), value, alpha) for face, kind, value, alpha in _faces(tables["boundary"])]
     parts += [table(("face", "condition", "value", "alpha"), rows), ""]
+    if bodies := tables.get("body"):
+        parts += [table(("body", "condition", "value", "alpha"), _bodies(bodies)), ""]
     lines = [("singular", _singular(found)), ("coarsening", _grids(found.grids))]
     plan = found.plan
     if plan is not None:
@@ -160,6 +164,10 @@ def record_of(found: Found, mistakes: Sequence[str], code: int) -> dict[str, Any
         "spacing": grid.spacing,
         "periodic": grid.periodic,
         "faces": [dict(zip(names, (cell or None for cell in row), strict=True)) for row in _faces(tables["boundary"])],
+        "bodies": [
+            dict(zip(("body", *names[1:]), (cell or None for cell in row), strict=True))
+            for row in _bodies(tables.get("body", ()))
+        ],
         "singular": found.singular,
         "defect": compatibility.relative if compatibility else None,
         "subtracted": compatibility.shift if compatibility else None,
@@ -201,6 +209,17 @@ def _faces(boundary: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
         alpha = condition.get("alpha")
         kind, value = next(item for item in condition.items() if item[0] != "alpha")
         rows.append((name, kind, _shown(value), "" if alpha is None else _shown(alpha)))
+    return rows
+
+
+def _bodies(bodies: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
+    """A row for each body, as the case has it."""
+    rows = []
+    for number, body in enumerate(bodies, start=1):
+        kind = next(key for key in MEANINGS if not (body.get(key) is None or body[key] is False))
+        alpha, value = body.get("alpha"), body.get("charge", 0.0) if kind == "floating" else body[kind]
+        shown = "" if alpha is None else _shown(alpha)
+        rows.append((body.get("name") or f"body{number}", MEANINGS[kind], _shown(value), shown))
     return rows
 
 

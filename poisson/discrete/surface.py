@@ -238,6 +238,11 @@ class Surface:
         if self.obstacles:
             self.volumes.scale(xp, values, block)
 
+    def require(self) -> None:
+        """Evaluate all data of the bodies. Raises `CaseError` if some of them are wrong."""
+        for _ in (self.media, self.source, self.held):
+            pass
+
     def leave_out(self, xp: ModuleType, values: Any, rows: tuple[int, int]) -> None:
         """Write 0 where u is given, or has no meaning, into values on some rows of the array."""
         block = (rows, *((0, count) for count in self.shape[1:]))

@@ -13,6 +13,7 @@ import numpy as np
 from poisson.backends.registry import AUTO
 from poisson.case import Case
 from poisson.discrete.discretisation import Balance, Discretisation
+from poisson.discrete.surface import surface_of
 from poisson.errors import IncompatibleSource, PoissonError
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
@@ -107,6 +108,8 @@ def check(case: Case, *, comm: Any = None) -> Findings:
 
     sample = Sample(problem)
     mistakes += sample.mistakes
+    if problem.bodies and problem.lattice.nodes <= MOST_BALANCED:
+        tried(lambda: surface_of(problem).require())
     operator = sample.operator
     singular = operator.singular and not sample.mistakes
     compatibility = tried(lambda: _compatibility(problem)) if singular else None

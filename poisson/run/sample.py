@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError
+from poisson.problem.bodies import DIELECTRIC, HELD
 from poisson.problem.expressions import Expression
-from poisson.problem.faces import FaceData
+from poisson.problem.faces import FaceData, may_absorb
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField, Range, joined
 from poisson.problem.problem import Coefficient, Problem, number
 from poisson.problem.sampling import NOT_NEGATIVE, Limit, limit_of_a, require_values
@@ -167,6 +168,17 @@ class Sample:
             alpha=(*alpha, *(0.0,) * (2 * laplacian.dimension - len(alpha))),
             fixed=self.insulated,
         )
+        if problem.bodies:
+            kinds = {body.kind for body in problem.bodies}
+            holds = bool(kinds.intersection(HELD)) or any(may_absorb(body.alpha) for body in problem.bodies)
+            coefficients = replace(
+                coefficients,
+                links=(None,) * laplacian.dimension,
+                c=self.c,
+                fixed=max(self.insulated, int(kinds != {DIELECTRIC})),
+                holds=True if holds else None,
+            )
+            return replace(laplacian, coefficients=coefficients)
         constant = 0.0 if c is None or absorbs else c
         return replace(laplacian, a=1.0 if a is None else a, c=constant, coefficients=coefficients)
 

@@ -7,14 +7,18 @@ Covers poisson.discrete.obstacles, poisson.discrete.media and poisson.discrete.s
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.places import ROOT
 
 import poisson
 from poisson import Body, Problem
+from poisson.cli import main
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError
 
@@ -261,6 +265,27 @@ def test_a_mask_of_nodes_insulates_as_its_cells() -> None:
     assert poisson.solve(problem, rtol=1e-12).face_flux("x_upper") == pytest.approx(0.6, rel=1e-10)
     with pytest.raises(CaseError, match=r"body\.1\.robin: a mask of nodes; allowed: neumann = 0"):
         poisson.solve(Problem.on_lattice(axes, boundary=CHANNEL, bodies=[Body(mask, robin=0.0, alpha=1.0)]))
+
+
+def test_check_shows_bodies_and_their_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "cases" / "obstacles.toml").read_text("utf-8")
+    (tmp_path / "good.toml").write_text(text, "utf-8")
+    (tmp_path / "bad.toml").write_text(text.replace("alpha = 2.0", 'alpha = "y - 1"'), "utf-8")
+    found = []
+    for name, code in (("good.toml", 0), ("bad.toml", 2)):
+        assert main(["check", str(tmp_path / name), "--json"]) == code
+        found.append(json.loads(capsys.readouterr().out))
+    assert [(each["body"], each["condition"].partition(":")[0], each["value"]) for each in found[0]["bodies"]] == [
+        ("insulator", "neumann", "0"),
+        ("wedge", "neumann", "0"),
+        ("conductor", "a", "conductivity"),
+        ("leak", "robin", "0"),
+    ]
+    assert not found[0]["singular"] and found[0]["method"].startswith("cg with preconditioner multigrid")
+    [line] = found[1]["errors"]
+    assert line.startswith("body.4.alpha: -") and line.endswith("every value must be >= 0")
+    assert main(["check", str(tmp_path / "good.toml")]) == 0
+    assert "insulator  neumann: a du/dn = value" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
