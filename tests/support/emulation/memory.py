@@ -41,6 +41,12 @@ class Allocation:
     guard: int
     """Items in each guard."""
     dtype: np.dtype[Any]
+    address: int
+    """Of the first item."""
+
+    def holds(self, address: int, count: int) -> bool:
+        """Whether so many bytes from an address on lie in the array."""
+        return self.address <= address and address + count <= self.address + self.count * self.dtype.itemsize
 
     def check(self, culprit: str) -> None:
         """Raise `GuardError` with `culprit` and the first item written if a guard has changed."""
@@ -67,6 +73,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._allocations: dict[int, Allocation] = {}
+        self._held: list[Allocation] = []
 
     def allocate(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """One-dimensional array of `count` items, aligned to 256 bytes, full of NaN (integers: all bits set)."""
@@ -86,7 +93,7 @@ class Memory:
 
         key = id(storage)
         reference = weakref.ref(storage, lambda _: self._allocations.pop(key, None))
-        self._allocations[key] = Allocation(reference, start, count, guard, kind)
+        self._allocations[key] = Allocation(reference, start, count, guard, kind, storage.ctypes.data + start)
         return storage[start : start + count * size].view(kind)
 
     def find(self, array: NDArray[Any]) -> Allocation | None:
@@ -98,11 +105,11 @@ class Memory:
 
     def holder(self, address: int, count: int) -> NDArray[np.uint8] | None:
         """The owner of the array that contains so many bytes from an address on, if there is one."""
-        for allocation in tuple(self._allocations.values()):
-            storage = allocation.storage()
-            if storage is not None:
-                first = storage.ctypes.data + allocation.start
-                if first <= address and address + count <= first + allocation.count * allocation.dtype.itemsize:
+        # Rows of one array are asked for one after the other.
+        for allocations in (self._held, tuple(self._allocations.values())):
+            for allocation in allocations:
+                if allocation.holds(address, count) and (storage := allocation.storage()) is not None:
+                    self._held = [allocation]
                     return storage
         return None
 
