@@ -20,10 +20,10 @@ inline int64_t certify_bytes(const Local<T>& a) {
 }
 
 // Adds the norms of a row of f - A u, of constant coefficients: those that `residual` leaves. `work` has
-// certify_bytes(), so that they stay in the nearest cache.
-template <int DIMENSION, class T>
+// certify_bytes(), so that they stay in the nearest cache. With TABLES `arrays` has those of the axes.
+template <int DIMENSION, Varies VARIES = NOTHING, class T>
 inline void certify_row(const Local<T>& a, const Rows<T>& rows, const Source<T>& f, int64_t j, int64_t k, T* work,
-                        Sums& sums) {
+                        Sums& sums, const Coefficients<T>& arrays = {}) {
     if (rows.fixed || !a.counts(j, k)) return;
     const int64_t packs = (a.nx + LANES - 1) / LANES * LANES, row = j + a.ny * k;
     const T* source = f.values + f.pitch * row;
@@ -33,8 +33,8 @@ inline void certify_row(const Local<T>& a, const Rows<T>& rows, const Source<T>&
         for (int64_t i = 0; i < packs; ++i) copied[i] = i < a.nx ? T(source[i] - f.shift) : T(0);
         source = copied;
     }
-    visit_row<DIMENSION, Mode<RESIDUAL, true>>(a, rows, RowLinks<T>{}, source, work, Factors<T>{T(1), 0},
-                                               std::false_type{}, sums);
+    visit_row<DIMENSION, Mode<RESIDUAL, true, VARIES>>(a, rows, links_at<DIMENSION, VARIES>(a, arrays, j, k), source,
+                                                       work, Factors<T>{T(1), 0}, std::false_type{}, sums);
 }
 
 #endif

@@ -56,6 +56,7 @@ struct Direct {
     Source<T> f;
     T* u;
     Local<T> local_;
+    Coefficients<T> arrays;
     Range x, y, z;
     int64_t plane, groups, strips;
 
@@ -65,6 +66,8 @@ struct Direct {
           f(source),
           u(u_),
           local_(local<T>(operator_)),
+          arrays{nullptr, nullptr, nullptr, nullptr, static_cast<const T*>(operator_->tables), nullptr,
+                 operator_->widths},
           x(*operator_, 0),
           y(*operator_, 1),
           z(*operator_, 2) {
@@ -83,7 +86,7 @@ struct Direct {
     // ---- what a thread works in
 
     int64_t bytes() const {
-        const int64_t of_rows = LineWork<T>::bytes_of(rows()), beside = certify_bytes(local_);
+        const int64_t of_rows = rows() ? LineWork<T>::bytes_of(rows()) : 0, beside = certify_bytes(local_);
         const int64_t of_columns = columns() ? LineWork<T>::bytes_of(columns()) : 0;
         return std::max({of_rows, of_columns, beside});
     }
@@ -98,7 +101,7 @@ struct Direct {
         if (pair) look_at_fixed_rows(k, group, norms);
         for (int64_t n = 0; n < count; ++n) take_row(y.start + group * TOGETHER + n, k, norms);
         if (pair) norms.keep(pair);
-        LineWork<T>(rows(), memory).transform_rows(lines, count, x, true, T(1));
+        if (rows()) LineWork<T>(rows(), memory).transform_rows(lines, count, x, true, T(1));
     }
 
     int64_t rows_of(int64_t k, int64_t group, T** lines) const {
@@ -170,6 +173,7 @@ struct Direct {
     }
 
     void rows_from_modes(int64_t k, int64_t group, void* memory) const {
+        if (!rows()) return;
         T* lines[TOGETHER];
         const int64_t count = rows_of(k, group, lines);
         LineWork<T>(rows(), memory).transform_rows(lines, count, x, false, T(direct->scales[0]));
@@ -180,13 +184,18 @@ struct Direct {
     void certify(int64_t j, int64_t k, void* memory, double* pairs) const {
         Sums sums = {0, 0};
         T* const work = static_cast<T*>(memory);
-        if (a->dimension == 2)
-            certify_row<2>(local_, rows_at<2>(local_, u, j, k), f, j, k, work, sums);
+        if (a->tables)
+            a->dimension == 2 ? certify<2, TABLES>(j, k, work, sums) : certify<3, TABLES>(j, k, work, sums);
         else
-            certify_row<3>(local_, rows_at<3>(local_, u, j, k), f, j, k, work, sums);
+            a->dimension == 2 ? certify<2, NOTHING>(j, k, work, sums) : certify<3, NOTHING>(j, k, work, sums);
         double* const pair = pairs + 2 * (j - y.start + y.count() * (k - z.start));
         pair[0] = sums.sum;
         pair[1] = sums.maximum;
+    }
+
+    template <int DIMENSION, Varies VARIES>
+    void certify(int64_t j, int64_t k, T* work, Sums& sums) const {
+        certify_row<DIMENSION, VARIES>(local_, rows_at<DIMENSION>(local_, u, j, k), f, j, k, work, sums, arrays);
     }
 
     int64_t slices() const { return a->dimension == 2 ? y.count() : z.count(); }
@@ -309,7 +318,7 @@ poisson_status transform(const poisson_operator* a, const poisson_line* line, in
 template <class T>
 poisson_status all_to_modes(const poisson_operator* a, const poisson_direct* direct, const Source<T>& f, T* u,
                             double* result) {
-    if (!a || !direct || !f.values || !u || varies(*a)) return POISSON_BAD_ARGUMENT;
+    if (!a || !direct || !f.values || !u || a->a[0] || a->c_values) return POISSON_BAD_ARGUMENT;
     const poisson_status status = to_modes(a, direct, f, u, result);
     const poisson_line* const line = across(a, direct);
     return status || !line ? status : transform(a, line, 1, 1.0, u);
@@ -318,7 +327,7 @@ poisson_status all_to_modes(const poisson_operator* a, const poisson_direct* dir
 template <class T>
 poisson_status all_from_modes(const poisson_operator* a, const poisson_direct* direct, const Source<T>& f, T* u,
                               double* result) {
-    if (!a || !direct || !u || (!f.values && result) || varies(*a)) return POISSON_BAD_ARGUMENT;
+    if (!a || !direct || !u || (!f.values && result) || a->a[0] || a->c_values) return POISSON_BAD_ARGUMENT;
     const poisson_line* const line = across(a, direct);
     const poisson_status status = line ? transform(a, line, 0, direct->scales[a->dimension - 1], u) : POISSON_SUCCESS;
     return status ? status : from_modes(a, direct, f, u, result);

@@ -11,7 +11,7 @@
 #include "poisson.h"
 #include "transforms/plan.h"
 
-enum LineKind { SINE = 0, COSINE = 1, QUARTER = 2, FOURIER = 3 };
+enum LineKind { SINE = 0, COSINE = 1, QUARTER = 2, FOURIER = 3, CELL_COSINE = 4, CELL_QUARTER = 5, CELL_SINE = 6 };
 
 // The nodes of an axis that are not fixed.
 struct Range {
@@ -23,6 +23,12 @@ struct Range {
 };
 
 // Memory for the lines of one thread, and what is done with them. Position p of a line is node p, or node LENGTH - p.
+//
+// Of cells the even nodes come first, and then the odd ones backwards: the transform of type II of n of them is the
+// quarter wave of their complex transform, and the way back is that of a quarter wave to its modes (J. Makhoul, "A fast
+// cosine transform in one and two dimensions", IEEE Transactions on Acoustics, Speech, and Signal Processing 28, 1980).
+// Sines of type II are cosines with the opposite sign at odd nodes, their modes in reverse order. Those of type IV, Y,
+// follow from the cosines X of type II of the values times 2 cos(pi (p + 1/2) / 2 n), as X(k) = Y(k) + Y(k - 1).
 template <class T>
 struct LineWork {
     static constexpr int64_t WIDTH = WIDE<T>;
@@ -40,7 +46,17 @@ struct LineWork {
     }
 
     int64_t length() const { return line->length; }
-    int64_t position(int64_t node) const { return line->reversed ? line->length - node : node; }
+    bool cells() const { return line->kind >= CELL_COSINE; }
+    // Whether what comes in is in the order of the nodes of cells, and what goes out in that of waves.
+    bool to_waves(bool to_modes) const { return cells() && (to_modes || line->kind == CELL_QUARTER); }
+    int64_t position(int64_t node) const {
+        if (!cells()) return line->reversed ? line->length - node : node;
+        const int64_t p = line->reversed ? line->length - 1 - node : node;
+        return p % 2 ? line->length - 1 - p / 2 : p / 2;
+    }
+    int64_t place_of_input(int64_t node, bool to_modes) const {
+        return cells() && !to_waves(to_modes) ? node : position(node);
+    }
 
     // ---- from values at positions to what the complex transform takes; `gain` says how many times that it is
 
@@ -62,7 +78,11 @@ struct LineWork {
                 b = even + odd;
                 a = even - odd;
             });
-        } else if (line->kind == QUARTER && to_modes) {
+        } else if (line->kind == CELL_QUARTER) {
+            for (int64_t p = 0; p < n; ++p) values[p] = turns[n + p].re * values[p];
+        } else if (to_waves(to_modes)) {
+            for (int64_t p = (n + 1) / 2; line->kind == CELL_SINE && p < n; ++p) values[p] = T(-1) * values[p];
+        } else if (cells() || (line->kind == QUARTER && to_modes)) {
             values[0] = conjugate(values[0]);
             for_each_pair([&](int64_t p, Lines<T>& a, Lines<T>& b) {
                 const Root<T> turn = turns[p], opposite = {-turn.im, -turn.re};
@@ -105,7 +125,7 @@ struct LineWork {
     // What `before` and `after` multiply by: factors of two are left to the scale of the result.
     T gain(bool to_modes) const {
         if (line->kind == SINE || line->kind == COSINE) return T(4);
-        return (line->kind == QUARTER) != to_modes ? T(2) : T(1);
+        return (line->kind == CELL_QUARTER || (line->kind == QUARTER) != to_modes) ? T(2) : T(1);
     }
 
     // Calls put(node, values) for every node, in ascending order. Put may be called for fixed nodes.
@@ -114,14 +134,22 @@ struct LineWork {
         const int64_t n = length();
         if (line->kind == SINE || line->kind == COSINE) {
             coefficients(put);
+        } else if (to_waves(to_modes)) {
+            Lines<T> sum = {};
+            for (int64_t k = 0; k < n; ++k) {
+                const Lines<T> wave = quarter_wave(k);
+                sum = line->kind == CELL_QUARTER && k > 0 ? T(2) * wave - sum : wave;
+                put(k, line->reversed && k % 2 ? T(-1) * sum : sum);
+            }
         } else if (line->kind == QUARTER && !to_modes) {
             for (int64_t node = 0; node <= n; ++node) put(node, quarter_wave(position(node) % n));
         } else if (line->kind == FOURIER && to_modes) {
             for (int64_t p = 0; p < n; ++p) put(p, half_spectrum(p));
         } else {
-            const int64_t nodes = line->kind == FOURIER ? n : n + 1;
+            const int64_t nodes = nodes_of_line();
             for (int64_t node = 0; node < nodes; ++node) {
-                put(node, conjugate(values[line->order[position(node) % n]]));
+                const Lines<T> value = conjugate(values[line->order[position(node) % n]]);
+                put(node, line->kind == CELL_SINE && node % 2 ? T(-1) * value : value);
             }
         }
     }
@@ -176,13 +204,22 @@ struct LineWork {
 
     // ---- rows of the array: the lines are rows[0], …; those beyond `count` are zero
 
-    void take_rows(T* const* rows, int64_t count) {
+    void take_rows(T* const* rows, int64_t count, bool to_modes) {
         const int64_t all = nodes_of_line(), step = line->reversed ? -2 : 2;
         for (int64_t part = 0; part < 2; ++part) {
             const int64_t live = count - part * WIDTH;
             for (int64_t node = 0; node < all; node += WIDTH) {
-                Lines<T>& at = values[position(node)];
+                Lines<T>& at = values[cells() ? 0 : position(node)];
                 Wide<T>* const to = part ? &at.im : &at.re;
+                if (cells()) {
+                    Wide<T> square[WIDTH] = {};
+                    for (int64_t lane = 0; lane < WIDTH && lane < live; ++lane)
+                        square[lane] = load<WIDTH>(rows[part * WIDTH + lane] + node);
+                    mirror_square<T>(square);
+                    for (int64_t n = 0; n < WIDTH && n < all - node; ++n)
+                        to[2 * place_of_input(node + n, to_modes)] = square[n];
+                    continue;
+                }
                 if (live >= WIDTH && node + WIDTH <= all) {
                     Wide<T> square[WIDTH];
                     for_lanes([&](auto lane) { square[lane] = load<WIDTH>(rows[part * WIDTH + lane] + node); });
@@ -252,7 +289,7 @@ struct LineWork {
     }
 
     void transform_rows(T* const* rows, int64_t count, const Range& nodes, bool to_modes, T scale) {
-        take_rows(rows, count);
+        take_rows(rows, count, to_modes);
         transform(to_modes);
         put_rows(rows, count, nodes, to_modes, scale);
     }
@@ -264,7 +301,7 @@ struct LineWork {
         scale /= gain(to_modes);
         for (int64_t node = nodes.start; node < nodes.stop; ++node) {
             const T* const row = first + stride * node;
-            Lines<T>& value = values[position(node)];
+            Lines<T>& value = values[place_of_input(node, to_modes)];
             value.re = get(row, start, stop);
             value.im = get(row + WIDTH, start - WIDTH, stop - WIDTH);
         }
@@ -300,7 +337,7 @@ struct LineWork {
         Plan<T>{line, values + length() + 1}.transform(values);
     }
 
-    int64_t nodes_of_line() const { return line->kind == FOURIER ? length() : length() + 1; }
+    int64_t nodes_of_line() const { return line->kind >= FOURIER ? length() : length() + 1; }
 };
 
 #endif

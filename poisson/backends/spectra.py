@@ -68,8 +68,10 @@ class Line:
 
     @property
     def reversed(self) -> bool:
-        """Whether the first position is the last node: quarter waves have a mirror below and a fixed node above."""
-        return self.operator.lattice.axes[self.axis].rules == (Rule.FIXED, Rule.MIRROR)
+        """Whether the first position is the last node: quarter waves have a mirror below and a fixed end above."""
+        axis = self.operator.lattice.axes[self.axis]
+        held = [rule is Rule.FIXED or wall > 0.0 for rule, wall in zip(axis.rules, axis.walls, strict=True)]
+        return not axis.wraps and held == [True, False]
 
     @property
     def length(self) -> int:
@@ -79,11 +81,23 @@ class Line:
     @property
     def gain(self) -> float:
         """The factor by which the way to the modes and back multiplies."""
-        return self.length / (2.0 if self.kind in (Transform.SINE, Transform.COSINE) else 1.0)
+        return self.length / (2.0 if self.kind in (Transform.SINE, Transform.COSINE, Transform.CELL_QUARTER) else 1.0)
 
     def turns(self) -> NDArray[np.complex128]:
-        """The factors before and after the complex transform."""
-        return _unit_circle(np.arange(self.length) / ((4 if self.kind is Transform.QUARTER else 2) * self.length))
+        """The factors before and after the complex transform.
+
+        Behind them those of a quarter wave of cells, at the positions of the cells (native/transforms/line_work.h).
+        """
+        quarter = self.kind not in (Transform.SINE, Transform.COSINE, Transform.FOURIER)
+        turns = _unit_circle(np.arange(self.length) / ((4 if quarter else 2) * self.length))
+        if self.kind is not Transform.CELL_QUARTER:
+            return turns
+        return np.append(turns, _unit_circle((self._evens_first() + 0.5) / (4 * self.length)))
+
+    def _evens_first(self) -> NDArray[np.int64]:
+        """The even numbers below the length, and then the odd ones backwards."""
+        position = np.arange(self.length)
+        return np.where(2 * position < self.length, 2 * position, 2 * (self.length - position) - 1)
 
     def roots(self) -> NDArray[np.complex128]:
         """The factors within the complex transform."""
@@ -93,10 +107,10 @@ class Line:
         """The eigenvalues at the nodes where our own transforms leave the modes; zero at fixed nodes."""
         values = self.operator.couplings[self.axis] * self.operator.lattice.axes[self.axis].eigenvalues
         if self.kind is Transform.QUARTER:
-            position = np.arange(self.length)
-            values = values[np.where(2 * position < self.length, 2 * position, 2 * (self.length - position) - 1)]
+            values = values[self._evens_first()]
         spectrum = np.zeros(self.operator.shape[self.axis])
-        spectrum[free(self.operator, self.axis)] = values[::-1] if self.reversed else values
+        backwards = self.kind is Transform.CELL_SINE or (self.kind is Transform.QUARTER and self.reversed)
+        spectrum[free(self.operator, self.axis)] = values[::-1] if backwards else values
         return spectrum
 
 

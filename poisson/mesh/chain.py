@@ -60,6 +60,15 @@ def losses_of(axis: Axis, node: int, shifts: Values) -> Values:
     return loss
 
 
+def chain_of(axis: Axis, coupling: float) -> Values:
+    """The whole axis as the library reads it: the link below the first node that is not fixed, and of each such node
+    the link above it, the control width and the loss for s = 0; links and losses times a/h².
+    """
+    free, links = axis.free, coupling * links_of(axis)
+    rows = np.stack([links, axis.widths, coupling * axis.widths * axis.couplings[2]], axis=1)[free]
+    return np.append(links[0] if free.start else 0.0, rows)
+
+
 def replacement(axis: Axis, start: int, stop: int, shifts: Values) -> Replacement:
     """The effect of the nodes ``[start, stop)`` of a whole axis, none of them fixed, on the nodes beside them.
 

@@ -176,7 +176,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "find_clusters": (_STATUS, (POINTER(StencilStructure), *(c_double,) * 3, *(c_void_p,) * 3, POINTER(c_int64))),
 }
 OF_HOST = {
-    *("solve_many", "transform", "to_modes", "from_modes", "divide", "tridiagonal", "condense"),
+    *("solve_many", "transform", "to_modes", "from_modes", "divide", "tridiagonal", "condense", "chains"),
     *("find_clusters", "take", "integrate", "certify"),
 }
 OF_HOST |= {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters)}
@@ -231,6 +231,7 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "divide": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 7)),
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
+    "chains": (_STATUS, (_OPERATOR, c_int32, *(c_void_p,) * 6)),
     "depth": (c_int32, (_OPERATOR,)),
 }
 """Others, with the suffix of their real type."""

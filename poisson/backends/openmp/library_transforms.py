@@ -15,6 +15,7 @@ from poisson.backends.inverses import CertifyingInverse, DividedInverseOperation
 from poisson.backends.openmp.arrays import GivenArray, given, pitch_of
 from poisson.backends.openmp.library import ConvolutionStructure, LineStructure, operator_structure
 from poisson.backends.openmp.passes import Passes
+from poisson.backends.openmp.tables import tables_of
 from poisson.backends.slabs import HostSlab, OwnedPlanes, Plane, RowByRow, ScipySlab, eigenvalues_by_node
 from poisson.backends.spectra import (
     Convolution,
@@ -30,12 +31,12 @@ from poisson.backends.transforms import (
     EigenvectorTransform,
     HostTransforms,
     ScipyInverse,
-    ScipyTransform,
     transformed_axes,
 )
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
+from poisson.mesh.chain import OfConstants, chain_of
 
 if TYPE_CHECKING:
     from poisson.backends.openmp.arrays import DeviceArray
@@ -52,22 +53,28 @@ class TransformsInPlace(CertifyingInverse):
     def __init__(self, backend: OpenmpBackend, inverse: Inverse) -> None:
         operator = inverse.operator
         require_constant(operator)
-        structure = ctypes.byref(operator_structure(operator, pitch_of(operator.shape[0]), backend.threads))
-        axes = transformed_axes(operator)
-        # The library has no tridiagonal systems that wrap or are tabulated, and in 1D there is no second axis to leave
-        # to them.
-        tridiagonal = operator.rules[-1] is not Rule.WRAP and not operator.lattice.axes[-1].tabulated
-        transforms = [_transform(backend, structure, operator, axis) for axis in axes[: -1 if tridiagonal else 3]]
-        modes = _Modes(backend, structure, operator, transforms)
-        self._solve_modes = modes.tridiagonal if tridiagonal else modes.divide
+        pitch, tables = pitch_of(operator.shape[0]), tables_of(backend, operator)
+        structure = ctypes.byref(operator_structure(operator, pitch, backend.threads, tables))
+        axes, lines = transformed_axes(operator), operator.lattice.axes
+        # Tridiagonal systems go along an axis that no transform makes diagonal, or else the last one.
+        last = len(lines) - 1
+        chains = [axis for axis in axes if lines[axis].transform is None or axis == last]
+        chains = [axis for axis in chains if not lines[axis].wraps and lines[axis].tabulated]
+        chain = min(chains, key=lambda axis: (lines[axis].transform is not None, -axis), default=None)
+        tridiagonal = chain is None and operator.rules[-1] is not Rule.WRAP and not lines[-1].tabulated
+        solved = last if tridiagonal else chain
+        transforms = [_transform(backend, structure, operator, axis) for axis in axes if axis != solved]
+        modes = _Modes(backend, structure, operator, transforms, chain)
+        self._solve_modes = modes.tridiagonal if tridiagonal else modes.divide if chain is None else modes.chains
         self._operator, self._result, self._read = operator, backend.reduction(), backend.read
         self._steps = HostTransforms(operator, transforms, self._solve_modes)
         self._passes = None
-        whole = [*range(operator.dimension - tridiagonal)][: len(axes)]
-        plain = [transform for transform in transforms if isinstance(transform, _LibraryTransform)]
-        if plain and [transform.axis for transform in plain] == whole:
-            self._passes = Passes(backend, structure, operator, plain, modes.spectra, tridiagonal)
-        self._together = bool(self._passes) and backend.dtype == np.float64 and not operator.singular
+        whole = [*range(operator.dimension - (solved == last))][: len(axes)]
+        plain = {transform.axis: transform for transform in transforms if isinstance(transform, _LibraryTransform)}
+        if plain and len(plain) == len(transforms):
+            by_axis = [plain.get(axis) for axis in whole]
+            self._passes = Passes(backend, structure, operator, by_axis, modes.spectra, tridiagonal)
+        self._together = bool(self._passes) and backend.dtype == np.float64 and not operator.singular and not tables
 
     @property
     def together(self) -> bool:
@@ -106,8 +113,6 @@ class TransformsInPlace(CertifyingInverse):
 def _transform(backend: OpenmpBackend, structure: Any, operator: Operator, axis: int) -> AxisTransform:
     if operator.lattice.axes[axis].transform is None:
         return EigenvectorTransform(operator, axis)
-    if operator.lattice.axes[axis].tabulated:
-        return ScipyTransform(operator, axis, backend.threads)
     return _LibraryTransform(backend.functions.transform, structure, Line(operator, axis), backend.dtype)
 
 
@@ -136,7 +141,12 @@ class _Modes:
     """Solves for the modes of the axes that are transformed, with the eigenvalues by node."""
 
     def __init__(
-        self, backend: OpenmpBackend, structure: Any, operator: Operator, transforms: Sequence[AxisTransform]
+        self,
+        backend: OpenmpBackend,
+        structure: Any,
+        operator: Operator,
+        transforms: Sequence[AxisTransform],
+        chain: int | None = None,
     ) -> None:
         self._functions = backend.functions
         self._structure = structure
@@ -144,7 +154,12 @@ class _Modes:
         self.spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
         for transform in transforms:
             self.spectra[transform.axis][free(operator, transform.axis)] = transform.spectrum
-        self.spectra[0] += operator.c
+        self.spectra[1 if chain == 0 else 0] += operator.c
+        if chain is not None:
+            line, coupling = operator.lattice.axes[chain], operator.couplings[chain]
+            self._chain = chain, chain_of(line, coupling)
+            self._lowest = (0,) * operator.lattice.array_axis(chain) + (slice(None),) + (0,) * chain
+            self._of_constants = OfConstants(line, coupling) if operator.singular else None
         self._tables = tuple(values.ctypes.data for values in self.spectra)
 
     def divide(self, f: NDArray[Any], u: NDArray[Any]) -> None:
@@ -160,6 +175,14 @@ class _Modes:
         if line is not None:
             slowest = self._operator.lattice.axes[-1]
             u[lowest] = between_mirrors(line, slowest.widths, self._operator.couplings[-1])
+
+    def chains(self, f: NDArray[Any], u: NDArray[Any]) -> None:
+        """Where all but one are that is tabulated."""
+        (axis, chain), constants = self._chain, self._of_constants
+        line = None if constants is None else constants.solve(f[self._lowest].astype(np.float64))
+        self._functions.chains(self._structure, axis, *self._tables, chain.ctypes.data, f.ctypes.data, u.ctypes.data)
+        if line is not None:
+            u[self._lowest] = line
 
     def condense(self, f: NDArray[Any], first: Plane | None, last: Plane | None) -> None:
         """Compute the flow into the separators beside the rows."""

@@ -34,7 +34,7 @@ class Passes:
     `backend`: on the host.
     `structure`: to the operator as the library sees it.
     `operator`: with constant coefficients.
-    `transforms`: along all axes from the first on, or all but the last.
+    `transforms`: along all axes from the first on, or all but the last; None for one that is not transformed.
     `spectra` (sequence of arrays): the eigenvalues along each axis.
     `tridiagonal`: whether the last axis is not transformed.
     """
@@ -44,14 +44,14 @@ class Passes:
         backend: OpenmpBackend,
         structure: Any,
         operator: Operator,
-        transforms: Sequence[LibraryTransform],
+        transforms: Sequence[LibraryTransform | None],
         spectra: Sequence[NDArray[np.float64]],
         tridiagonal: bool,
     ) -> None:
         self._backend, self._structure = backend, structure
         count = len(transforms)
-        lines = (ctypes.c_void_p * count)(*(ctypes.addressof(each.structure) for each in transforms))
-        scales = (ctypes.c_double * count)(*(each.scale for each in transforms))
+        lines = (ctypes.c_void_p * count)(*(ctypes.addressof(each.structure) if each else None for each in transforms))
+        scales = (ctypes.c_double * count)(*(each.scale if each else 1.0 for each in transforms))
         links = [link if rule is Rule.FIXED else 0.0 for rule, link in links_of_boundary(operator)]
         self._kept = (transforms, spectra, lines, scales)
         self._direct = ctypes.byref(
