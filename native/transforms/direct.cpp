@@ -66,8 +66,8 @@ struct Direct {
           f(source),
           u(u_),
           local_(local<T>(operator_)),
-          arrays{nullptr, nullptr, nullptr, nullptr, static_cast<const T*>(operator_->tables), nullptr,
-                 operator_->widths},
+          arrays{nullptr, nullptr,          nullptr, nullptr, static_cast<const T*>(operator_->tables),
+                 nullptr, operator_->widths},
           x(*operator_, 0),
           y(*operator_, 1),
           z(*operator_, 2) {

@@ -11,7 +11,7 @@ function.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -204,9 +204,13 @@ class _OnDevice(EigenvectorTransform):
     """By the eigenvectors, as arrays of a device."""
 
     def __init__(self, backend: Backend, operator: Operator, axis: int) -> None:
-        super().__init__(operator, axis)
-        rows, columns = self._ways
-        self._ways = tuple(backend.array_module.asarray(each.astype(backend.dtype)) for each in (rows, columns))
+        super().__init__(operator, axis, halves=False)
+        self._ways = [backend.array_module.asarray(each.astype(backend.dtype)) for each in self._ways]
+
+    def _planes(self, array: Any) -> Iterator[Any]:
+        """All at once, with this axis the last but one."""
+        values = array[self._inner]
+        yield values.swapaxes(self._place, -2) if self._place < values.ndim - 1 else values.swapaxes(-1, -2)
 
 
 def _module(backend: Backend) -> Any:
