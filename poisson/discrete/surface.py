@@ -474,7 +474,7 @@ class Surface:
         arrays = tuple(backend.from_host(each) for each in links)
         if self.obstacles:
             # Not every node that is left has links, and not all of them are one part.
-            found = replace(before, links=tuple(links), c=c)
+            found = replace(before, links=tuple(links), c=c, cut=True)
             whole = masked(
                 replace(operator, a=1.0, c=0.0, coefficients=found),
                 cuts.inside > 0,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.obstacles import KINDS
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError
 from poisson.problem.bodies import DIELECTRIC, HELD
@@ -177,6 +178,7 @@ class Sample:
                 c=self.c,
                 fixed=max(self.insulated, int(kinds != {DIELECTRIC})),
                 holds=True if holds else None,
+                cut=not kinds.isdisjoint(KINDS),
             )
             return replace(laplacian, coefficients=coefficients)
         constant = 0.0 if c is None or absorbs else c

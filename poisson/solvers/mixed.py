@@ -257,7 +257,7 @@ def in_float32(operations: Operations, before: Operator | None = None) -> Operat
         a = tuple(rounded(*pair, of_links) for pair in zip(coefficients.links, kept, strict=True))
         a_range = scaled(coefficients.a_range, of_links)
     ends = scaled(coefficients.c_range, unit)
-    single = Coefficients(a, c, a_range, ends, fixed=coefficients.fixed, holds=coefficients.holds)
+    single = Coefficients(a, c, a_range, ends, fixed=coefficients.fixed, holds=coefficients.holds, cut=coefficients.cut)
     return replace(operator, c=unit * operator.c, coefficients=single)
 
 

@@ -63,6 +63,8 @@ class Roughness:
         coefficients = operator.coefficients
         if coefficients is None or coefficients.links is None:
             return ""
+        if coefficients.cut:
+            return "bodies close control volumes in part"
         least, largest = coefficients.a_range
         # Links that are 0 are not in the range.
         if largest <= LEAST_RANGE * least and coefficients.holds is None:

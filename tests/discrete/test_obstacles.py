@@ -215,7 +215,10 @@ def test_flow_around_an_insulating_cylinder_keeps_its_field_at_the_surface() -> 
     for nodes in (33, 65, 129):
         body = Body("hypot(x - 0.5, y - 0.5) < 0.2", neumann=0.0)
         problem = Problem.on_box((nodes, nodes), boundary={"all": {"dirichlet": exact}}, bodies=[body])
-        solution = poisson.solve(problem, rtol=1e-10)
+        solution = poisson.solve(problem, "cg", rtol=1e-8, precision="mixed" if nodes == 65 else "float64")
+        assert (
+            solution.iterations <= 9
+        )  # 8 in the empty box: products as coarse grids, as zero links make averages slow
         out, (x, y) = outside(problem, 0.2, (0.5, 0.5))
         x, y = x - 0.5, y - 0.5
         with np.errstate(all="ignore"):
