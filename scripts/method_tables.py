@@ -131,8 +131,8 @@ def given(text: str) -> str:
             *(f"    {field}: {kind}" for field in fields),
         ]
         lines += ["", ""]
-    lines += [f"Condition = {' | '.join(('Data', *conditions, 'Face'))}"]
-    lines += ['"""A face: the value of u there, or a condition."""', ""]
+    lines += [f"Condition = {' | '.join(('Data', *conditions, 'Face', 'Sequence[Mapping[str, float | str]]'))}"]
+    lines += ['"""A face: the value of u there, a condition, or a list of these with ``where`` each counts."""', ""]
     lines += [f"AxisTable = {' | '.join((*axes, 'UniformNodes'))}", '"""The nodes along an axis."""', "", ""]
     return _substituted(r"(?<= of axes\.\n)(.*\n)+(?=class Boundary)", "\n".join(lines) + "\n", text)
 

@@ -22,7 +22,7 @@ import poisson
 from poisson import cli
 from poisson.backends.gpu import overlap
 from poisson.case import from_mapping, load
-from poisson.case.schema import AxisTable, BodyTable, CaseFile, FaceTable, ImageTable, InsideTable
+from poisson.case.schema import AxisTable, BodyTable, CaseFile, FaceTable, ImageTable, InsideTable, PatchTable
 from poisson.cli import COMMANDS
 from poisson.cli.terms import SharedInvocation
 from poisson.output import hdf5, result
@@ -69,7 +69,7 @@ def documented() -> dict[str, str]:
 
 def test_every_key_of_a_case_is_documented_with_its_default() -> None:
     keys: dict[str, Any] = {}
-    for table in (CaseFile, BodyTable, InsideTable, FaceTable, AxisTable, ImageTable):
+    for table in (CaseFile, BodyTable, InsideTable, FaceTable, PatchTable, AxisTable, ImageTable):
         keys |= defaults(table)
     assert "solver.rtol" in keys and "dataset" in keys
     shown = documented()
@@ -86,7 +86,7 @@ def test_every_case_in_a_document_is_right(document: Path) -> None:
     examples = blocks(document.read_text("utf-8"), "toml")
     for example in examples:
         from_mapping(tomllib.loads(example), name="example", folder=ROOT)
-    assert len(examples) == {"README.md": 1, "case-file.md": 4}.get(document.name, 0)
+    assert len(examples) == {"README.md": 1, "case-file.md": 5}.get(document.name, 0)
 
 
 def test_the_annotated_example_is_the_first_case() -> None:

@@ -39,7 +39,7 @@ from poisson.problem.fields import FieldFile
 from poisson.problem.images import phases_of
 from poisson.problem.mistakes import Path as Keys
 from poisson.problem.problem import Coefficient, Problem, manufactured_source, manufactured_value
-from poisson.problem.user_data import Conditions, NodeField, Reader, disagreements, first_of, placed_axis
+from poisson.problem.user_data import Conditions, NodeField, Reader, disagreements, first_of, placed_axis, settled
 from poisson.solvers.settings import RunSettings, SolverSettings
 
 MAX_NODES = 2**60
@@ -75,7 +75,8 @@ def build(
     on_faces = [data for each in conditions.values() for data in (each.value, each.alpha)] if lattice else []
     if lattice:
         reader.compare(conditions, lattice.shape)
-    bodies = bodies_of(reader.tables["body"], reader, lattice)
+    conditions, patches = settled(conditions, lattice, reader) if lattice else (conditions, [])
+    bodies = bodies_of([*reader.tables["body"], *patches], reader, lattice)
     output = reader.output(name, lattice, f, a, c, initial, *on_faces, *(body.inside.level for body in bodies))
     reader.need_used_parameters()
     solver, run = _settings(form)
@@ -381,12 +382,13 @@ def _faces(conditions: Conditions, exact: Expression | None, a: Coefficient, lat
     faces = []
     for face, name in enumerate(lattice.faces):
         if name in conditions:
-            _, kind, table, value, alpha, _ = conditions[name]
-            if table.get(kind.value) == EXACT and exact is not None and isinstance(alpha, (Expression, type(None))):
+            _, kind, table, value, alpha, _, patches, patched = conditions[name]
+            derived = not patches and table.get(kind.value) == EXACT
+            if derived and exact is not None and isinstance(alpha, (Expression, type(None))):
                 # Where a is no formula only Dirichlet data, which need no a, are derived.
                 formula = a if isinstance(a, (float, Expression)) else 1.0
                 value = manufactured_value(exact, formula, kind, alpha, face)
-            faces.append(Face(kind, value, alpha))
+            faces.append(Face(kind, value, alpha, patched))
     return tuple(faces)
 
 
@@ -416,8 +418,9 @@ def _without_exact(
             equation["f"] = problem.f.text
         for name, face in zip(problem.lattice.faces, problem.faces, strict=True):
             path = ("boundary", name)
-            if name in boundary and isinstance(face.value, Expression) and EXACT in boundary[name].values():
-                boundary[name] = {**boundary[name], face.kind.value: face.value.text}
+            given = boundary.get(name)
+            if isinstance(given, Mapping) and isinstance(face.value, Expression) and EXACT in given.values():
+                boundary[name] = {**given, face.kind.value: face.value.text}
     except ExpressionError as error:
         mistakes.wrong(
             path, EXACT, f"an expression, because equation.exact does not solve the case with {keys}, and {error}"

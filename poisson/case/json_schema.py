@@ -17,7 +17,7 @@ NAME = "a case file of poisson"
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 """The draft that editors know best. A reference has no keys beside it there."""
 
-_SHARED = ("FaceTable", "FileTable", "AxisTable")
+_SHARED = ("FaceTable", "PatchTable", "FileTable", "AxisTable")
 """The tables that stand in several places, and so are defined once."""
 
 _REQUIRED = {(): ["equation", "domain", "boundary"], ("equation",): ["f"]}
@@ -43,7 +43,8 @@ def schema() -> dict[str, Any]:
     made["properties"]["title"]["maxLength"] = MAX_TITLE
     made["properties"]["output"]["properties"]["file"]["pattern"] = _ending(HDF5_SUFFIXES)
     shared = {name: _table(tables[name], tables, (name,)) for name in _SHARED}
-    shared["FaceTable"] |= _ONE_CONDITION
+    for name in ("FaceTable", "PatchTable"):
+        shared[name] |= _ONE_CONDITION
     return {"$schema": _DRAFT, "title": NAME, **made, "definitions": shared}
 
 

@@ -12,7 +12,7 @@ from pydantic import Tag, ValidationError
 
 from poisson.backends.registry import nearest
 from poisson.case import toml
-from poisson.case.schema import CaseFile, Table
+from poisson.case.schema import CaseFile, PatchTable, Table
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import ALL_AXES, CARTESIAN, SYSTEMS, axes_of, faces_of
 from poisson.problem import mistakes as problem
@@ -155,9 +155,15 @@ def _depth(path: Path) -> tuple[int, list[int]]:
 
 def _model(path: Path) -> type[Table] | None:
     """The table at a path, which may be an entry of a list of tables."""
-    if path in _LISTS:
-        return None
-    return _TABLES.get(path[:1] + path[2:] if path[:1] in _LISTS else path)
+    return None if _LISTS.get(path) == path else _TABLES.get(_entry(path))
+
+
+def _entry(path: Path) -> Path:
+    """A path in an entry of a list of tables as that of every entry."""
+    for depth in (1, 2):
+        if path[:depth] in _LISTS and len(path) > depth and path[depth].isdigit():
+            return (*_LISTS[path[:depth]], *path[depth + 1 :])
+    return path
 
 
 def allowed(path: Path) -> str:
@@ -165,6 +171,8 @@ def allowed(path: Path) -> str:
     table = _model(path[:-1])
     if table is None:
         return "a table" if path[:-1] in _LISTS else "a finite number"
+    if path[-1] not in table.model_fields:
+        return "a table with where and a condition"
     return str(table.model_fields[path[-1]].description)
 
 
@@ -217,7 +225,7 @@ def _keys(path: Path, data: dict[str, Any]) -> list[str]:
 def _nearest_value(path: Path, item: Any) -> str | None:
     """The nearest of the words that may stand at a key, for a word that may not."""
     table = _model(path[:-1])
-    if table is None:
+    if table is None or path[-1] not in table.model_fields:
         return None
     choices = [part for part in _parts(table.model_fields[path[-1]].annotation) if isinstance(part, str)]
     found = item if isinstance(item, list) else [item]
@@ -245,7 +253,7 @@ def _path(location: tuple[int | str, ...]) -> Path:
         if isinstance(name, int) and path not in _LISTS:
             break
         path = (*path, str(name + 1) if isinstance(name, int) else name)
-        if (path[:1] + path[2:] if path[:1] in _LISTS else path) in _TAGGED:
+        if _entry(path) in _TAGGED:
             next(rest, None)
     return path
 
@@ -262,11 +270,12 @@ def _tables(model: type[Table], path: Path = ()) -> Iterator[tuple[Path, type[Ta
     for name, field in model.model_fields.items():
         for part in _parts(field.annotation):
             if isinstance(part, type) and issubclass(part, Table):
-                yield from _tables(part, (*path, name))
+                yield from _tables(part, (*path, name, *("*",) * (part is PatchTable)))
 
 
 _TABLES = dict(_tables(CaseFile))
-_LISTS = {("body",)}
+_LISTS: dict[Path, Path] = {("body",): ("body",)} | {path[:-1]: path for path in _TABLES if path[-1:] == ("*",)}
+"""The lists of tables, with where the tables of their entries are."""
 _TAGGED = {
     (*path, name)
     for path, model in _TABLES.items()

@@ -304,11 +304,28 @@ def _pair(axis: str) -> Any:
     )
 
 
+class PatchTable(FaceTable):
+    where: str | None = Field(
+        default=None,
+        title="which part of the face it is for; the last table is for the rest",
+        description='a condition such as "abs(x) < 0.2"',
+    )
+
+
+Conditions = Annotated[
+    Annotated[FaceTable, Tag("<table>")]
+    | Annotated[Literal["open"], Tag("<text>")]
+    | Annotated[list[PatchTable], Field(min_length=1), Tag("<list>")],
+    Discriminator(lambda item: {str: "<text>", list: "<list>"}.get(type(item), "<table>")),
+]
+
+
 def _face(axis: str) -> Any:
     return Field(
         default=None,
         title=f"the condition on a face across {axis}",
-        description=f'{_CONDITION}; for both {axis} faces at once also {axis} = "periodic"',
+        description=f'{_CONDITION}, or a list of these, all but the last with where = "abs(x) < 0.2" or another '
+        f'condition; for both {axis} faces at once also {axis} = "periodic"',
     )
 
 
@@ -326,17 +343,17 @@ class BoundaryTable(Table):
     x: Pair | None = _pair("x")
     y: Pair | None = _pair("y")
     z: Pair | None = _pair("z")
-    x_lower: Condition | None = _face("x")
-    x_upper: Condition | None = _face("x")
-    y_lower: Condition | None = _face("y")
-    y_upper: Condition | None = _face("y")
-    z_lower: Condition | None = _face("z")
-    z_upper: Condition | None = _face("z")
+    x_lower: Conditions | None = _face("x")
+    x_upper: Conditions | None = _face("x")
+    y_lower: Conditions | None = _face("y")
+    y_upper: Conditions | None = _face("y")
+    z_lower: Conditions | None = _face("z")
+    z_upper: Conditions | None = _face("z")
     phi: Pair | None = _pair("phi")
-    r_lower: Condition | None = _radial("r_lower")
-    r_upper: Condition | None = _radial("r_upper")
-    phi_lower: Condition | None = _face("phi")
-    phi_upper: Condition | None = _face("phi")
+    r_lower: Conditions | None = _radial("r_lower")
+    r_upper: Conditions | None = _radial("r_upper")
+    phi_lower: Conditions | None = _face("phi")
+    phi_upper: Conditions | None = _face("phi")
 
 
 class InsideTable(Table):

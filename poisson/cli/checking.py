@@ -200,15 +200,17 @@ def _grid(found: Found) -> str:
 
 
 def _faces(boundary: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """A row for each face, or for both of a periodic axis: where, what, its value and α, as the case has them."""
+    """A row for each face, or patch of one, or for both of a periodic axis: where, what, its value and α, as given."""
     rows = []
     for name, condition in boundary.items():
         if isinstance(condition, str):
             rows.append((name, condition, "", ""))
             continue
-        alpha = condition.get("alpha")
-        kind, value = next(item for item in condition.items() if item[0] != "alpha")
-        rows.append((name, kind, _shown(value), "" if alpha is None else _shown(alpha)))
+        for part in condition if isinstance(condition, list) else [condition]:
+            alpha, where = part.get("alpha"), part.get("where", "the rest")
+            kind, value = next(item for item in part.items() if item[0] not in ("alpha", "where"))
+            face = name if part is condition else f"{name}: {_shown(where)}"
+            rows.append((face, kind, _shown(value), "" if alpha is None else _shown(alpha)))
     return rows
 
 

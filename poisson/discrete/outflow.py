@@ -39,8 +39,30 @@ def outflow(discretisation: Discretisation, u: NDArray[Any], face: int) -> float
     if rule is Rule.WRAP:
         raise ValueError("what leaves through a periodic face enters at the other one")
     if rule is Rule.MIRROR:
-        return float(prescribed(discretisation, on_nodes, face, plane(discretisation, face, 1)).sum())
+        found = float(prescribed(discretisation, on_nodes, face, plane(discretisation, face, 1)).sum())
+        return found + _into_patches(discretisation, on_nodes, face)
     return _Wall(discretisation, on_nodes, face).outflow()
+
+
+def _into_patches(discretisation: Discretisation, u: NDArray[Any], face: int) -> float:
+    """The flow out through the parts of a face that hold values: through the links to them, and what is made beside."""
+    problem, surface = discretisation.problem, discretisation.surface
+    if surface is None or not problem.faces[face].patched:
+        return 0.0
+    numbers = [n for n, body in enumerate(problem.bodies, 1) if body.name.startswith(f"{problem.lattice.faces[face]}.")]
+    lattice = discretisation.whole_lattice
+    volumes = np.ones(u.shape)
+    for axis, line in enumerate(problem.lattice.axes):
+        volumes *= lattice.along(axis, line.lengths)
+    ends = np.isin(surface.cuts.body, numbers)
+    node = surface.cuts.node[ends]
+    through = surface.conductance[ends] * (u.ravel()[node] - surface.given[ends]) * volumes.ravel()[node]
+    # Nodes that are on Dirichlet faces, too, count there.
+    held = np.zeros(u.shape, dtype=bool)
+    held[lattice.free] = np.isin(surface.cuts.inside, numbers)[lattice.free]
+    block = plane(discretisation, face, 1)
+    rest = _Wall(discretisation, u, face).rest()[_cut(held, block) > 0.0]
+    return float(through.sum() + rest.sum())
 
 
 def _place(discretisation: Discretisation, axis: int) -> int:
@@ -105,8 +127,11 @@ class _Wall:
         for axis in range(self.grid.dimension):
             if axis != self.axis:
                 along += self._along(axis)
-        rest = along + self._made() - self._through_others() - self._into_bodies()
-        return math.fsum([float(through.sum()), float((rest / self.walls).sum())])
+        return math.fsum([float(through.sum()), float(((along + self.rest()) / self.walls).sum())])
+
+    def rest(self) -> NDArray[np.float64]:
+        """What is made in the control volume of each node, and flows in through other faces and surfaces of bodies."""
+        return self._made() - self._through_others() - self._into_bodies()
 
     def _walls(self) -> NDArray[np.float64]:
         """On how many Dirichlet faces each node lies."""

@@ -30,11 +30,13 @@ class Face:
     `kind`: ``u = g`` (Dirichlet, g in U), ``a ∂u/∂n = g`` with the outward normal (Neumann, g in U/L), ``a ∂u/∂n + αu =
     g`` (Robin, g in U/L), periodic, open, with nothing beyond it, or at r = 0 the axis. `value`: g on the face; needed
     but in the last three. `alpha`: α ≥ 0 in 1/L on the face; needed on a Robin face, and only there.
+    `patched`: whether the data are those of the parts of a face.
     """
 
     kind: Kind
     value: FaceData | None = None
     alpha: FaceData | None = None
+    patched: bool = False
 
     def __post_init__(self) -> None:
         if (self.value is None) == self.kind.has_data:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict
 
 from poisson.problem.expressions import Expression
@@ -98,8 +98,8 @@ class PlacedCells(TypedDict):
     cells: Sequence[float] | HostArray
 
 
-Condition = Data | Dirichlet | Neumann | Robin | Face
-"""A face: the value of u there, or a condition."""
+Condition = Data | Dirichlet | Neumann | Robin | Face | Sequence[Mapping[str, float | str]]
+"""A face: the value of u there, a condition, or a list of these with ``where`` each counts."""
 
 AxisTable = PlacedNodes | PlacedCells | UniformNodes
 """The nodes along an axis."""

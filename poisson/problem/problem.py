@@ -34,6 +34,7 @@ from poisson.problem.user_data import (
     other_faces,
     require_axes,
     require_system,
+    settled,
 )
 from poisson.words import article
 
@@ -464,6 +465,7 @@ def _described(
     surface: Form,
 ) -> Problem:
     """The problem with these conditions on a lattice, from what users give as its data."""
+    conditions, patches = settled(conditions, lattice)
     faces = faces_with(conditions, lattice)
     solution = None if exact is None else exact_solution(exact, lattice)
     fields: dict[str, Any] = {name: node_field(value, lattice, name) for name, value in given.items()}
@@ -473,7 +475,7 @@ def _described(
     if mean in MEANS[1:] and isinstance(fields["a"], float):
         raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
     with _one_line():
-        found = given_bodies(bodies, lattice) if bodies else ()
+        found = given_bodies([*bodies, *patches], lattice) if bodies or patches else ()
         return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean, bodies=found, surface=surface)
 
 

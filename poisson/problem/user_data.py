@@ -46,11 +46,13 @@ class Condition(NamedTuple):
 
     path: Path  # Where it stands.
     kind: Kind  # Of the face.
-    table: Mapping[str, Any]  # Its keys.
+    table: Any  # Its keys; of a face in patches a list of tables.
     # g and α; None where they are mistakes, or g is to be derived.
     value: FaceData | None
     alpha: FaceData | None
     key: str  # The name of g there.
+    patches: tuple[tuple[str | None, Condition], ...] = ()  # The parts of a face, each with where it is but the last.
+    patched: bool = False  # Whether it has parts.
 
 
 Conditions = Mapping[str, Condition]
@@ -130,13 +132,17 @@ class Reader:
         """α of a face."""
         return self.field(path, given)
 
-    def condition(self, name: str, given: Any) -> Condition | None:
-        """The condition under a name of the table of faces; None where there is none or a mistake."""
-        path = ("boundary", name)
+    def condition(self, name: str, given: Any, at: Path | None = None) -> Condition | None:
+        """The condition under a name of the table of faces, or further down; None where there is none or a mistake."""
+        path: Path = at or ("boundary", name)
         if given is None or self.mistakes.touch(path):
             return None
+        if isinstance(given, (list, tuple)) and any(isinstance(entry, Mapping) for entry in given):
+            from poisson.problem.patches import condition_of
+
+            return condition_of(self, path, given)
         if isinstance(given, Face):
-            return Condition(path, given.kind, {}, given.value, given.alpha, "value")
+            return Condition(path, given.kind, {}, given.value, given.alpha, "value", patched=given.patched)
         if is_text(given, PERIODIC):
             axis = _axis_of(name)
             self.mistakes.wrong(path, given, f'a condition; for both {axis} faces at once {axis} = "periodic"')
@@ -239,6 +245,17 @@ def given_bodies(given: Any, lattice: Lattice) -> tuple[Body, ...]:
     return found
 
 
+def settled(
+    conditions: Conditions, lattice: Lattice, reader: Reader | None = None
+) -> tuple[dict[str, Condition], list[dict[str, str]]]:
+    """The conditions on a lattice, and the tables of the bodies that patches of faces are."""
+    if not any(condition.patches for condition in conditions.values()):
+        return dict(conditions), []
+    from poisson.problem.patches import on_lattice
+
+    return on_lattice(conditions, lattice, reader or Reader(Mistakes(), lattice.dimension, system=lattice.system))
+
+
 def conditions_of(
     boundary: Any, dimension: int, system: str = CARTESIAN, centred: bool = False
 ) -> dict[str, Condition]:
@@ -278,7 +295,7 @@ def faces_with(conditions: Conditions, lattice: Lattice) -> tuple[Face, ...]:
     mistakes = Mistakes()
     Reader(mistakes, lattice.dimension, system=lattice.system).compare(conditions, lattice.shape)
     mistakes.refuse()
-    return tuple(Face(condition.kind, condition.value, condition.alpha) for condition in conditions.values())
+    return tuple(Face(each.kind, each.value, each.alpha, each.patched) for each in conditions.values())
 
 
 def other_faces(lattice: Lattice, before: tuple[Face, ...], boundary: Any) -> tuple[Face, ...]:
@@ -292,8 +309,11 @@ def other_faces(lattice: Lattice, before: tuple[Face, ...], boundary: Any) -> tu
                 tables.setdefault(axis, PERIODIC)
         elif "all" not in tables and axis not in tables and before[face].kind is not Kind.AXIS:
             tables.setdefault(name, before[face])
-    faces = faces_with(conditions_of(tables, lattice.dimension, lattice.system, centred), lattice)
+    conditions = conditions_of(tables, lattice.dimension, lattice.system, centred)
+    faces = faces_with(conditions, lattice)
     for name, old, new in zip(names, before, faces, strict=True):
+        if conditions[name].patches or (old.patched and tables.get(name) is not old):
+            raise CaseError([f"boundary.{name}: a face in patches; allowed: other data of whole faces"])
         if new.kind is not old.kind:
             allowed = f"{old.kind.value}, because the kind of a face cannot change"
             raise CaseError([f"boundary.{name}: {new.kind.value}; allowed: {allowed}"])

@@ -82,7 +82,10 @@ class Sample:
             if condition.value is not None:
                 self.value[face] = tried(self.face, face, key, condition.value)
             if condition.alpha is not None and condition.absorbs:
-                self.alpha[face] = tried(self.face, face, f"{key}.alpha", condition.alpha, NOT_NEGATIVE)
+                alpha = tried(self.face, face, f"{key}.alpha", condition.alpha, NOT_NEGATIVE)
+                # Of a face at a distance from the nodes what acts at these, on the whole.
+                passed = 1.0 / (1.0 + problem.lattice.axes[face // 2].offsets[face % 2] * alpha / float(self.a.mean()))
+                self.alpha[face], self.value[face] = alpha * passed, self.value[face] * passed
         if problem.guess:
             tried(self.nodes, "run.initial", problem.initial)
         self.mistakes = tuple(mistakes)

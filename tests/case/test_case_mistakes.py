@@ -39,6 +39,7 @@ from poisson.errors import CaseError
 from poisson.mesh.boundary import CONDITIONS, ONE_CONDITION
 
 SAME = "allowed: 1, 2 or 3 entries, the same number in each"
+LISTED = ', or a list of these, all but the last with where = "abs(x) < 0.2" or another condition'
 WORDS = ", ".join([*(kind.value for kind in CONDITIONS), "alpha"])
 RANKS = '"auto", the number of processes, or blocks along x(, y(, z)) such as [1, 2, 2], 1 along x'
 ONE = f"allowed: exactly {ONE_CONDITION}"
@@ -156,17 +157,17 @@ WRONG: list[tuple[str, str | None, str]] = [
     (
         "boundary.x_lower",
         None,
-        f'boundary.x_lower: missing; allowed: {CONDITION}; for both x faces at once also x = "periodic"',
+        f'boundary.x_lower: missing; allowed: {CONDITION}{LISTED}; for both x faces at once also x = "periodic"',
     ),
     (
         "boundary.x_lower",
         "3.0",
-        f'boundary.x_lower: 3.0; allowed: {CONDITION}; for both x faces at once also x = "periodic"',
+        f'boundary.x_lower: 3.0; allowed: {CONDITION}{LISTED}; for both x faces at once also x = "periodic"',
     ),
     (
         "boundary.x_lower",
         '"periodic"',
-        f'boundary.x_lower: "periodic"; allowed: {CONDITION}; for both x faces at once also x = "periodic"',
+        f'boundary.x_lower: "periodic"; allowed: {CONDITION}{LISTED}; for both x faces at once also x = "periodic"',
     ),
     ("boundary.x_lower", "{}", f"boundary.x_lower: {{}}; {ONE}"),
     (
@@ -423,7 +424,7 @@ def test_several_mistakes_at_once_in_the_order_of_the_tables() -> None:
         "parameters.pi: this is the name of a constant; choose another name",
         f"domain.shape: [2, 9]; allowed: {NODES}",
         'boundary.x_upper: { dirichlet = "exact" }; allowed: nothing, because x = "periodic" sets both faces',
-        f'boundary.y_lower: missing; allowed: {CONDITION}; for both y faces at once also y = "periodic"',
+        f'boundary.y_lower: missing; allowed: {CONDITION}{LISTED}; for both y faces at once also y = "periodic"',
         'boundary.y_upper.neumann: "k*z"; z at column 3 is not a coordinate of a 2D case',
         "solver.omega: 2.0; allowed: a number > 0 and < 2",
         f"solver.loop: {loop}",
