@@ -12,7 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.composites import EXACT, GALERKIN, KINDS, TINY, composite, free_nodes, operator_of, solved, source_of
+from support.composites import (
+    EXACT,
+    GALERKIN,
+    KINDS,
+    TINY,
+    composite,
+    free_nodes,
+    operator_of,
+    porous,
+    solved,
+    source_of,
+)
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
@@ -83,22 +94,10 @@ def test_iterations_where_links_along_one_axis_are_stronger(aspect: float) -> No
 
 def test_iterations_with_nodes_that_have_no_links() -> None:
     """Pores of a = 0: nodes without an equation keep their value, and the others are solved."""
-    a = composite("blobs 0", 65, 2, 2.0)
-    pores = (a == 2.0) & ~np.pad(np.zeros((63, 63), dtype=bool), 1, constant_values=True)
-    operator = operator_of(np.where(pores, 1.0, a), (Rule.MIRROR, Rule.FIXED)).operator
-    assert operator.coefficients is not None and operator.links is not None
-    links = []
-    for axis, link in enumerate(operator.links):
-        beyond = np.roll(pores, -1, axis=1 - axis)
-        links.append(np.where(pores | beyond, 0.0, link))
-    held = np.where(pores, -1.0, 1e-3 * (a == 1.0))
-    coefficients = replace(
-        operator.coefficients, links=tuple(links), c=held, c_range=(0.0, 1e-3), fixed=int(pores.sum()), holds=True
-    )
-    operations = EXACT.bind(replace(operator, c=0.0, coefficients=coefficients))
+    operations = porous(EXACT)
     result = solved(operations)
     assert result.status is Status.CONVERGED and result.iterations <= 14
-    assert not result.u[pores].any()
+    assert not result.u[operations.operator.reaction < 0].any()  # type: ignore[operator]
     choice = choose(operations, SolverSettings(), "float64")
     assert choice.settings.method == "cg" and choice.reason.startswith("a jumps")
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,23 @@ def operator_of(
     ends = (float(np.min(c)), float(np.max(c)))
     coefficients = Coefficients(tuple(links), reaction, (float(a.min()), float(a.max())), ends)
     return backend.bind(Operator(lattice, 0.0 if varies else float(c), 1.0, coefficients))  # type: ignore[arg-type]
+
+
+def porous(backend: Backend) -> Operations:
+    """Pores of a = 0, whose nodes have no equation, between one phase with c and one without."""
+    a = composite("blobs 0", 65, 2, 2.0)
+    pores = (a == 2.0) & ~np.pad(np.zeros((63, 63), dtype=bool), 1, constant_values=True)
+    operator = operator_of(np.where(pores, 1.0, a), (Rule.MIRROR, Rule.FIXED)).operator
+    assert operator.coefficients is not None and operator.links is not None
+    links = []
+    for axis, link in enumerate(operator.links):
+        beyond = np.roll(pores, -1, axis=1 - axis)
+        links.append(backend.from_host(np.where(pores | beyond, 0.0, link)))
+    held = backend.from_host(np.where(pores, -1.0, 1e-3 * (a == 1.0)))
+    coefficients = replace(
+        operator.coefficients, links=tuple(links), c=held, c_range=(0.0, 1e-3), fixed=int(pores.sum()), holds=True
+    )
+    return backend.bind(replace(operator, c=0.0, coefficients=coefficients))
 
 
 def source_of(operator: Operator) -> NDArray[np.float64]:
