@@ -34,6 +34,7 @@ class DistributedClusters(ClusterOperations):
         self._across = clusters.across if clusters.across and clusters.across.factors.size else None
         if self._across is None:
             return
+        backend.recordable = False
         here, xp = self._across.here, local.array_module
         self._here = local.bind(here)
         self._work = local.empty(clusters.lattice.array_shape)

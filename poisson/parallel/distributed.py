@@ -46,8 +46,6 @@ from poisson.parallel.stencils import DistributedStencil, DistributedStencilTran
 GATHERED_NODES = 1 << 17
 """Grids of fewer nodes are gathered: every rank computes on all of them, which takes less than to exchange halos."""
 
-STENCILS = (FullStencil, StencilTransfer, Clusters)
-
 FEWEST_OWNED = 4
 """Grids of which a rank would own fewer nodes along a divided axis are gathered too."""
 
@@ -83,10 +81,9 @@ class DistributedBackend(Backend):
         self.threads = local.threads
         self.on_host = local.on_host
         self.views = local.views
-        # What clusters of several ranks send cannot be recorded yet.
-        stencils = Clusters in local.bound and not communicator.on_device
-        plain = {each: made for each, made in self.bound.items() if each not in STENCILS}
-        self.bound = self.bound if stencils else plain
+        self.bound = {subject: made for subject, made in type(self).bound.items() if subject in local.bound}
+        # What is allocated between operations cannot be part of a graph: clusters of several ranks say so.
+        self.recordable = communicator.on_device
         self._gathered_nodes = gathered_nodes
         # These two are shared with companions, which do not know each other: what does is not freed by itself.
         self._halos: dict[tuple[np.dtype[Any], Lattice, Lattice | None], Halo] = {}
@@ -201,26 +198,25 @@ class DistributedBackend(Backend):
     def sample(self, array: DividedArray, lattice: Lattice, steps: Sequence[int]) -> NDArray[Any]:
         if not lattice.divided:
             return super().sample(array, lattice, steps)
-        numbers = [np.arange((step - 1) // 2, line.undivided.nodes, step)
-                   for line, step in zip(reversed(lattice.axes), reversed(steps), strict=True)]  # fmt: skip
-        places, index = [], []
-        for line, every in zip(reversed(lattice.axes), numbers, strict=True):
-            start = line.first + line.halo[0]
-            mine = np.flatnonzero((every >= start) & (every < line.first + line.nodes - line.halo[1]))
-            places.append(mine)
-            index.append(every[mine] - line.first)
+        places, index, shape = [], [], []
+        for line, step in zip(reversed(lattice.axes), reversed(steps), strict=True):
+            every = np.arange((step - 1) // 2, line.undivided.nodes, step)
+            own = slice(*np.searchsorted(every, (line.first + line.halo[0], line.first + line.nodes - line.halo[1])))
+            places.append(own)
+            index.append(slice((every[own] - line.first).min(initial=line.nodes), line.nodes - line.halo[1], step))
+            shape.append(every.size)
         with self.ordered():
-            values = self.view(array)[np.ix_(*index)]
+            values = self.view(array)[tuple(index)]
             values = values if isinstance(values, np.ndarray) else values.get()
-        found = np.empty([every.size for every in numbers], dtype=values.dtype)
-        for there, part in self.communicator.broadcast(self.communicator.gather((places, values))):
-            found[np.ix_(*there)] = part
+        found = np.empty(shape, dtype=values.dtype)
+        for there, part in self.communicator.broadcast(self.communicator.gather((tuple(places), values))):
+            found[there] = part
         return found
 
     # ---- recording
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
-        if not self.communicator.on_device:
+        if not self.recordable:
             # What goes over the host cannot be part of a graph.
             return function
         # Of a communicator whose messages are recorded, which may have to end what was.
