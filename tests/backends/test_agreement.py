@@ -77,7 +77,7 @@ def cases(backend: Backend, name: str, dimension: int, kind: str) -> list[Operat
         found = [
             grid_operator(shape, rules)
             for number, rules in enumerate(faces)
-            for shape in (pair if not full else pair[number % 2 :: 2])
+            for shape in (pair if not full or colors or len(faces) == 1 else pair[number % 2 :: 2])
         ]
         return found + singles + tabulated
     if full:

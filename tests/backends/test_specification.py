@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.agreement import both_products, grid_operator, with_coefficients
-from support.operators import name_of, operator, random_array, rules_of
+from support.operators import name_of, operator, pairs_of_rules, random_array, rules_of
 from test_smooth import coarsened
 
 from poisson import backends
@@ -20,7 +20,7 @@ from poisson.mesh.boundary import Rule
 @pytest.mark.parametrize("kind", ["none", "both"])
 def test_the_operator_is_symmetric_in_the_inner_product_of_control_volumes(kind: str) -> None:
     """Links across a mirror face count once for each half of it, so that A stays symmetric whatever a is."""
-    for rules in rules_of(2) + rules_of(3):
+    for rules in rules_of(2) + pairs_of_rules(3):
         a = with_coefficients(NumpyBackend(np.float64), grid_operator((6, 5, 4)[: len(rules) // 2], rules), kind)
         left, right = both_products(a)
         assert left == pytest.approx(right, rel=1e-12), name_of(rules)

@@ -202,11 +202,10 @@ def test_help(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", list(cli.COMMANDS))
-def test_help_on_a_command(command: str) -> None:
+def test_help_on_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--help"], ["a.toml", "-h"], ["--qiuet", "--help"]):
-        done = run(*command.split(), *words)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout == inspect.getdoc(cli.COMMANDS[command]) + "\n"
+        assert main([*command.split(), *words]) == 0
+        assert capsys.readouterr() == (inspect.getdoc(cli.COMMANDS[command]) + "\n", "")
 
 
 def test_help_on_a_word_that_begins_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from conftest import BACKENDS, MakeBackend
 from numpy.typing import NDArray
 from scipy import sparse
-from support.operators import name_of, operator, rules_of
+from support.operators import name_of, operator, pairs_of_rules, rules_of
 from support.problems import discretise, make_case
 
 from poisson.backends.base import Backend
@@ -141,7 +141,7 @@ def test_contraction_on_the_sine_mode_is_cos_pi_h(name: str, loop: str, shape: t
 
 
 @pytest.mark.parametrize("name", ["numpy", "openmp"])
-@pytest.mark.parametrize("rules", rules_of(2) + rules_of(3), ids=name_of)
+@pytest.mark.parametrize("rules", rules_of(2) + pairs_of_rules(3), ids=name_of)
 def test_contraction_on_the_lowest_mode_is_that_of_its_eigenvalue(name: str, rules: tuple[Rule, ...]) -> None:
     dimension = len(rules) // 2
     # With c > 0 and no fixed face the lowest mode is the constant.
@@ -152,7 +152,7 @@ def test_contraction_on_the_lowest_mode_is_that_of_its_eigenvalue(name: str, rul
 
 
 @pytest.mark.parametrize("c", [0.0, 0.7])
-@pytest.mark.parametrize("rules", rules_of(2) + rules_of(3), ids=name_of)
+@pytest.mark.parametrize("rules", rules_of(2) + pairs_of_rules(3), ids=name_of)
 def test_the_eigenvalues_are_those_of_the_matrix(rules: tuple[Rule, ...], c: float) -> None:
     for shape in [(3, 3), (6, 5), (4, 7)] if len(rules) == 4 else [(3, 3, 3), (4, 3, 5)]:
         a = operator(shape, rules, c)
@@ -213,7 +213,7 @@ def test_the_operator_is_the_kronecker_sum(name: str, shape: tuple[int, ...]) ->
 
 
 @pytest.mark.parametrize("c", [0.0, 0.7])
-@pytest.mark.parametrize("rules", rules_of(2) + rules_of(3), ids=name_of)
+@pytest.mark.parametrize("rules", rules_of(2) + pairs_of_rules(3), ids=name_of)
 def test_the_operator_is_the_reference_matrix(rules: tuple[Rule, ...], c: float) -> None:
     for shape in [(3, 4), (6, 3)] if len(rules) == 4 else [(3, 4, 3)]:
         a = operator(shape, rules, c)

@@ -86,9 +86,14 @@ def test_u_is_of_second_order(kinds: str, ends: str) -> None:
     assert math.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.25)
 
 
-@pytest.mark.parametrize("ends", PAIRS)
-@pytest.mark.parametrize("kinds", ["c", "nc", "cu", "cnu"])
-@pytest.mark.parametrize("method", ["multigrid", "cg", "chebyshev", "jacobi"])
+@pytest.mark.parametrize(
+    ("kinds", "ends", "method"),
+    [
+        (kinds, ends, ("multigrid", "cg", "chebyshev", "jacobi")[(n + m) % 4])
+        for n, kinds in enumerate(("c", "nc", "cu", "cnu"))
+        for m, ends in enumerate(PAIRS)
+    ],
+)
 def test_methods_find_the_solution_of_the_reference(kinds: str, ends: str, method: str) -> None:
     problem = problem_on(kinds, PAIRS[ends], (12, 9, 8)[: len(kinds)])
     solution = poisson.solve(problem, method=method, backend="numpy", rtol=1e-11)

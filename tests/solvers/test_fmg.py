@@ -6,6 +6,7 @@ Covers poisson.solvers.multigrid.coarser and poisson.solvers.multigrid.full.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -65,8 +66,13 @@ def solve(
 BY_ERROR = Stopping(stop="discretisation", rtol=0.0)
 
 
-@pytest.mark.parametrize("shape", [(65, 65), (129, 129), (257, 257), (17, 17, 17), (33, 33, 33), (65, 65, 65)])
-@pytest.mark.parametrize("smoother", ["chebyshev", "red-black", "jacobi"])
+@pytest.mark.parametrize(
+    ("shape", "smoother"),
+    [
+        *itertools.product([(65, 65), (129, 129), (17, 17, 17), (33, 33, 33)], ["chebyshev", "red-black", "jacobi"]),
+        *(((257, 257), "chebyshev"), ((65, 65, 65), "chebyshev")),
+    ],
+)
 @pytest.mark.parametrize("faces", FACES)
 def test_one_cycle_a_grid_reaches_the_discretisation_error(shape: tuple[int, ...], smoother: str, faces: str) -> None:
     problem = smooth_problem(shape, faces)

@@ -31,10 +31,10 @@ def rules_of(dimension: int) -> list[tuple[Rule, ...]]:
 
 
 def pairs_of_rules(dimension: int) -> list[tuple[Rule, ...]]:
-    """Combinations of rules among which any two axes have every combination of theirs."""
+    """Combinations of rules among which any two axes have every combination of theirs, and all axes the same."""
     if dimension < 3:
         return rules_of(dimension)
-    return [(*AXIS_RULES[n], *AXIS_RULES[m], *AXIS_RULES[(n + m) % 5]) for n in range(5) for m in range(5)]
+    return [(*AXIS_RULES[n], *AXIS_RULES[m], *AXIS_RULES[3 * (n + m) % 5]) for n in range(5) for m in range(5)]
 
 
 def name_of(rules: tuple[Rule, ...]) -> str:
