@@ -24,14 +24,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from poisson.backends.base import Backend, DifferenceOperations, InterpolationOperations, Operations, TransferOperations
-from poisson.backends.inverses import DividedInverseOperations, InverseOperations, OpenInverseOperations
+from poisson.backends.inverses import DividedInverseOperations, InverseOperations
 from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.registry import AUTO, NAMES, backend_names
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
 from poisson.case import json_schema
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
-from poisson.discrete.inverse import DividedInverse, Inverse, OpenInverse
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import CONDITIONS
@@ -220,7 +220,6 @@ BOUND: Mapping[type, type] = MappingProxyType(
         Clusters: ClusterOperations,
         Inverse: InverseOperations,
         DividedInverse: DividedInverseOperations,
-        OpenInverse: OpenInverseOperations,
     }
 )
 """The class with the operations of a subject."""

@@ -30,13 +30,13 @@ from poisson.backends.recordings import Recordings
 from poisson.backends.subjects import require_plain
 
 if TYPE_CHECKING:
-    from poisson.backends.inverses import DividedInverseOperations, InverseOperations, OpenInverseOperations
+    from poisson.backends.inverses import DividedInverseOperations, InverseOperations
     from poisson.backends.probe import Probe
     from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
     from poisson.discrete.clusters import Clusters
     from poisson.discrete.discretisation import Operator
     from poisson.discrete.full_stencil import FullStencil, StencilTransfer
-    from poisson.discrete.inverse import DividedInverse, Inverse, OpenInverse
+    from poisson.discrete.inverse import DividedInverse, Inverse
     from poisson.discrete.transfer import Interpolation, Transfer
     from poisson.mesh.differences import Differences
     from poisson.mesh.lattice import Lattice
@@ -219,8 +219,6 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def bind(self, subject: DividedInverse) -> DividedInverseOperations: ...
     @overload
     def bind(self, subject: Inverse) -> InverseOperations: ...
-    @overload
-    def bind(self, subject: OpenInverse) -> OpenInverseOperations: ...
     @overload
     def bind(self, subject: object) -> Any: ...
     def bind(self, subject: object) -> Any:

@@ -25,17 +25,6 @@ class InverseOperations(ABC):
         """u = A⁻¹ f where nodes are not fixed; if A is singular, of zero mean, for f less its mean. f may change."""
 
 
-class OpenInverseOperations(ABC):
-    """A direct solution where faces are open.
-
-    Raises `ValueError` if the coefficients vary, or the spacing along an open axis does.
-    """
-
-    @abstractmethod
-    def solve(self, f: Array, u: Array) -> None:
-        """u = A⁻¹ f where no data fix u, also on open faces, as on a grid that goes on beyond these without f."""
-
-
 class CertifyingInverse(InverseOperations):
     """A direct solution that certifies u at once, of sources that may be in the memory of the caller."""
 

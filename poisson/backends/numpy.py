@@ -25,14 +25,13 @@ from poisson.backends.base import (
 )
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.numpy_stencils import NumpyClusters, NumpyStencil, NumpyStencilTransfer
-from poisson.backends.open_space import OpenConvolution
 from poisson.backends.probe import Pace, Probe
 from poisson.backends.slabs import ScipySlab
 from poisson.backends.transforms import ScipyInverse
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
-from poisson.discrete.inverse import DividedInverse, Inverse, OpenInverse
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import array_axis
 from poisson.mesh.boundary import Rule
@@ -294,7 +293,6 @@ class NumpyBackend(Backend):
             Clusters: NumpyClusters,
             Inverse: ScipyInverse,
             DividedInverse: ScipySlab,
-            OpenInverse: OpenConvolution,
         }
     )
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
-from poisson.discrete.inverse import DividedInverse, Inverse, OpenInverse
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -415,7 +415,6 @@ COMPOSITES = _table(
 
 DIRECT = _table(
     OperationSpec("fast_solve", Inverse, (_both("f"), _both("u")), method="solve"),
-    OperationSpec("open_solve", OpenInverse, (_read("f"), _both("u")), method="solve"),
     OperationSpec(
         "slab_condense",
         DividedInverse,

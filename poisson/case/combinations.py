@@ -68,8 +68,6 @@ def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterato
     for face, given in zip(problem.lattice.faces, problem.faces, strict=True):
         if given.kind.takes_alpha:
             yield Clash(("boundary", face), given.kind.value, f"another condition, because {OPEN}")
-    if problem.guess and not problem.varies:
-        yield Clash(("run", "initial"), "an initial guess", f"nothing, because {OPEN}, and a guess would not be used")
     if solver.stopping.stop == "discretisation":
         yield clash("stop", solver.stopping.stop, f'"residual", because {OPEN}')
     for axis, line in enumerate(problem.lattice.axes):

@@ -125,7 +125,9 @@ def _jumps_at_edges(sample: Sample) -> Iterator[Concern]:
     allowed = JUMP * (ends[1] - ends[0])
     worst: tuple[float, int, int] | None = None
     pairs = 0
-    held = [face for face, rule in enumerate(problem.lattice.rules) if rule is Rule.FIXED]
+    held = [
+        face for face in range(len(problem.faces)) if face in sample.value and problem.lattice.rules[face] is Rule.FIXED
+    ]
     for first in held:
         for second in held:
             if second // 2 <= first // 2:

@@ -35,7 +35,7 @@ def opened(setup: Setup) -> OpenSpace:
     far = replace(setup.operator, coefficients=None)
     if setup.operator.varies:
         far = _beyond(discretisation, [face for face, _ in faces])
-    return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces, [where for _, where in faces])
+    return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces)
 
 
 def _beyond(discretisation: Discretisation, faces: list[int]) -> Operator:

@@ -88,10 +88,7 @@ class FastTransform:
 
         # The guess is worth a look only where the target is relative to its residual.
         guess, first = (0.0, 0.0), None
-        if stopping.solved:
-            source = watch.source(f)
-            first = residual()
-        elif self._callers and not stopping.begun and (found := self._callers.solve_certified(f, u)):
+        if self._callers and not stopping.begun and (found := self._callers.solve_certified(f, u)):
             source, first = found
             watch.follow(f)
         elif self._at_once and backend.keeps(operations.operator.array_shape):

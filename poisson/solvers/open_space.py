@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Open faces, for any method: u on them is the field of the charges inside, and the method solves in the box.
 
-Where a and c are constant, the convolution with the Green's function of the stencil gives u everywhere at once. Where
-they vary, or there are bodies, the charges of the constant operator in the place of A, those of polarised matter and of
-conductors included, make the values on the open faces, and these the charges: an equation for the values on the faces,
-u = T u + b, whose solution extrapolates the last few rounds (D. G. Anderson, Journal of the ACM 12, 1965; H. F. Walker
-and P. Ni, SIAM Journal on Numerical Analysis 49, 2011). One round more would be the method of R. A. James (Journal of
-Computational Physics 25, 1977) if nothing inside answered to the values on the faces.
+With values v on the open faces, and zeros beyond them, the solution in the box belongs to f and to further charges on
+these faces and one spacing beyond. With the opposite field added the values on the faces are those in open space. Where
+a and c are constant that holds whatever v is: a solution with zeros, the field of the charges on the faces, and a
+second solution with that field (R. A. James, "The solution of Poisson's equation for isolated source distributions",
+Journal of Computational Physics 25, 1977). Where they vary, or there are bodies, what is inside answers to v: an
+equation for v, solved by extrapolation from the last few rounds (D. G. Anderson, Journal of the ACM 12, 1965; H. F.
+Walker and P. Ni, SIAM Journal on Numerical Analysis 49, 2011).
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,13 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Operations
-from poisson.discrete.inverse import OpenInverse
+from poisson.discrete.face_fields import FaceFields
 from poisson.discrete.operator import Operator
+from poisson.mesh.axis import array_axis
 from poisson.solvers.iteration import Interruption, Method, never
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
-
-Index = tuple[slice | int, ...]
 
 ROUNDS = 40
 """Rounds at most."""
@@ -44,18 +43,17 @@ class OpenSpace:
     """A method in a box with open faces.
 
     `operations`: those of A. `method`: solves with the values at fixed nodes that u has. `far`: the operator beyond the
-    open faces. `faces`: whether each face is open. `where`: the nodes of the open faces, as indices of arrays.
+    open faces. `faces`: whether each face is open.
     """
 
-    def __init__(
-        self, operations: Operations, method: Method, far: Operator, faces: tuple[bool, ...], where: Sequence[Index]
-    ) -> None:
+    def __init__(self, operations: Operations, method: Method, far: Operator, faces: Sequence[bool]) -> None:
         self._operations, self._backend = operations, operations.backend
-        self._method = method
-        self._where = where
-        self._inverse = self._backend.bind(OpenInverse(far, faces))
-        self._far = self._backend.bind(far) if operations.operator.varies else None
-        self._work: list[Array] = []
+        self._method, self._far = method, far
+        self._xp = operations.backend.array_module
+        with self._backend.ordered():
+            self._fields = FaceFields(far, faces, self._xp)
+        self._faces = [face for face, is_open in enumerate(faces) if is_open]
+        self._open = tuple(faces)
 
     def solve(
         self,
@@ -67,24 +65,10 @@ class OpenSpace:
         interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`); f has the charges of open faces, which are zero afterwards."""
-        if self._far is None:
-            self._inverse.solve(f, u)
-            self._write(f, None)
-            solved = replace(stopping, solved=True)
-            return self._method.solve(u, f, stopping=solved, observer=observer, interrupted=interrupted)
-        if not self._work:
-            self._work = [self._backend.empty(self._operations.operator.array_shape) for _ in range(2)]
-        charges, v = self._work
-        on_faces = self._values(f)
-        self._copy(f, charges)
-        # The surfaces of conductors are large terms in f, and no charges.
-        conductors = self._operations.operator.fixed > 0
-        values = self._values(u) if conductors else self._potential(u, charges, v)
-        self._write(f, None)
+        given = self._taken(f)
         rounds, result, done = _Rounds(), None, 0
         tolerance = max(SETTLED, NOISE * max(stopping.rtol, float(np.finfo(self._backend.dtype).eps)))
         for number in range(1, ROUNDS + 1):
-            self._write(u, values)
             last, result = (
                 result,
                 self._method.solve(
@@ -103,58 +87,93 @@ class OpenSpace:
             )
             done = result.iterations
             if result.u is not u:
-                self._copy(result.u, u)
+                self._backend.axpby(1.0, result.u, 0.0, u)
                 result = replace(result, u=u, work=result.u)
-            if not result.status.success:
-                break
-            self._far.residual(u, None, charges)
-            self._backend.axpby(-1.0, charges, 0.0, v)
-            self._copy(v, charges)
-            self._write(charges, on_faces)
-            found = self._potential(u, charges, v)
-            change, size = float(np.abs(found - values).max()), float(np.abs(found).max())
-            log.debug("open faces, round %d: u changes by %.2e of %.2e", number, change, size)
-            if change <= tolerance * size:
-                log.info("u on open faces settled to %.1e of %.3g in %d rounds", change, size, number)
+            if not result.status.success or (number == 2 and not self._operations.operator.varies):
                 return result
-            values = rounds.next(values, found)
+            values, change = self._changes(u, given)
+            largest, size = float(np.abs(change).max()), float(np.abs(values + change).max())
+            log.debug("open faces, round %d: u changes by %.2e of %.2e", number, largest, size)
+            if largest <= tolerance * size:
+                log.info("u on open faces settled to %.1e of %.3g in %d rounds", largest, size, number)
+                return result
+            self._write(u, rounds.next(values, change))
         assert result is not None
-        return replace(result, status=Status.STAGNATED) if result.status.success else result
+        return replace(result, status=Status.STAGNATED)
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`): what is set up belongs to the old ones."""
         return False
 
-    def _potential(self, u: Array, charges: Array, v: Array) -> NDArray[np.float64]:
-        """u on open faces, as the charges make it; v loses its values."""
-        self._copy(u, v)
-        self._inverse.solve(charges, v)
-        return self._values(v)
+    def _layer(self, values: Any, face: int, inner: int = 0) -> Any:
+        """The nodes of an array on a face, or so many layers inside of it."""
+        place = array_axis(face // 2, values.ndim)
+        return self._xp.moveaxis(values, place, 0)[-1 - inner if face % 2 else inner]
 
-    def _copy(self, array: Array, out: Array) -> None:
-        self._backend.axpby(1.0, array, 0.0, out)
+    def _own(self, face: int) -> tuple[slice, ...]:
+        """The nodes of an array on a face that no data fix."""
+        return tuple(self._fields.own[axis] for axis in reversed(range(self._far.dimension)) if axis != face // 2)
 
-    def _values(self, array: Array) -> NDArray[np.float64]:
-        """The values of an array on the open faces, one face after the other."""
+    def _taken(self, f: Array) -> dict[int, Any]:
+        """The charges on the open faces, taken out of f."""
         with self._backend.ordered():
-            values: Any = self._backend.view(array)
-            parts = [values[where].ravel() for where in self._where]
-            parts = [part if isinstance(part, np.ndarray) else part.get() for part in parts]
-        return np.concatenate(parts).astype(np.float64)
+            values: Any = self._backend.view(f)
+            found = {face: self._layer(values, face).astype(np.float64) for face in self._faces}
+            for face in self._faces:
+                self._layer(values, face)[...] = 0.0
+        return found
 
-    def _write(self, array: Array, found: NDArray[np.float64] | None) -> None:
-        """Write values, or zeros, to the open faces of an array."""
+    def _changes(self, u: Array, given: dict[int, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The values on the open faces, one face after the other, and by how much they differ from the field there."""
         with self._backend.ordered():
-            values: Any = self._backend.view(array)
+            view: Any = self._backend.view(u)
+            values = {face: self._layer(view, face).astype(np.float64) for face in self._faces}
+            charges: dict[tuple[int, bool], Any] = {}
+            for face in self._faces:
+                charges[face, False] = (given[face] - self._applied(view, face, values[face]))[self._own(face)]
+                self._once(charges[face, False], face)
+                if bool(values[face].any()):
+                    beyond = self._far.couplings[face // 2] * values[face][self._own(face)]
+                    charges[face, True] = self._xp.ascontiguousarray(beyond)
+            fields = self._fields(charges)
+            parts = [(values[face][self._own(face)], fields[face]) for face in self._faces]
+            here, change = (self._xp.concatenate([part[n].ravel() for part in parts]) for n in (0, 1))
+            return (here, change) if isinstance(here, np.ndarray) else (here.get(), change.get())
+
+    def _applied(self, view: Any, face: int, values: Any) -> Any:
+        """The constant operator on a face, of u that is zero beyond."""
+        far, axis = self._far, face // 2
+        found = (far.c + 2.0 * far.couplings[axis]) * values - far.couplings[axis] * self._layer(view, face, 1)
+        along = [other for other in reversed(range(far.dimension)) if other != axis]
+        for place, other in enumerate(along):
+            line, coupling = far.lattice.axes[other], far.couplings[other]
+            turned, out = (self._xp.moveaxis(each, place, 0) for each in (values, found))
+            weights = [self._xp.asarray(each).reshape(-1, *(1,) * (values.ndim - 1)) for each in line.couplings]
+            for end, nodes in enumerate(line.neighbours):
+                neighbours = turned[self._xp.asarray(nodes)]
+                if self._open[2 * other + end : 2 * other + end + 1] == (True,):
+                    neighbours[-end] = 0.0
+                out += coupling * weights[end] * (turned - neighbours)
+            out += coupling * weights[2] * turned
+        return found
+
+    def _once(self, charges: Any, face: int) -> None:
+        """Leave out the nodes of a face that lie on one before it too."""
+        along = [other for other in reversed(range(self._far.dimension)) if other != face // 2]
+        for before in self._faces:
+            if before < face and before // 2 != face // 2:
+                self._xp.moveaxis(charges, along.index(before // 2), 0)[-(before % 2)] = 0.0
+
+    def _write(self, u: Array, values: NDArray[np.float64]) -> None:
+        """Write values to the open faces of an array."""
+        with self._backend.ordered():
+            view: Any = self._backend.view(u)
             start = 0
-            for where in self._where:
-                part = values[where]
-                if found is None:
-                    values[where] = 0.0
-                    continue
-                given = found[start : start + part.size].reshape(part.shape).astype(part.dtype)
-                values[where] = self._backend.array_module.asarray(given)
-                start += math.prod(part.shape)
+            for face in self._faces:
+                place = self._layer(view, face)[self._own(face)]
+                part = values[start : start + place.size].reshape(place.shape)
+                place[...] = self._xp.asarray(part.astype(place.dtype))
+                start += place.size
 
 
 class _Rounds:
@@ -164,13 +183,13 @@ class _Rounds:
         self._tried: list[NDArray[np.float64]] = []
         self._changes: list[NDArray[np.float64]] = []
 
-    def next(self, values: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What to try next, when `values` have led to `found`."""
+    def next(self, values: NDArray[np.float64], change: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The values to try after some that differed by `change` from what they led to."""
         self._tried = [*self._tried, values][-WINDOW:]
-        self._changes = [*self._changes, found - values][-WINDOW:]
+        self._changes = [*self._changes, change][-WINDOW:]
         steps = np.diff(np.array(self._tried), axis=0).T
         slopes = np.diff(np.array(self._changes), axis=0).T
         if not steps.size:
-            return found
-        weights = np.linalg.lstsq(slopes, self._changes[-1], rcond=1e-12)[0]
-        return found - (steps + slopes) @ weights
+            return values + change
+        weights = np.linalg.lstsq(slopes, change, rcond=1e-12)[0]
+        return np.asarray(values + change - (steps + slopes) @ weights)

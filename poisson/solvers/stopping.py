@@ -77,7 +77,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Stopping(Settings):
-    """Tolerances and limits, and what `data`, `boundary`, `solved`, `patience` and `begun` say of one solve.
+    """Tolerances and limits, and what `data`, `boundary`, `patience` and `begun` say of one solve.
 
     `rtol`: tolerance relative to the norm of f with its face terms or to `data`, whichever is larger; where both are
     zero, to the first residual.
@@ -89,7 +89,6 @@ class Stopping(Settings):
     that of the discretisation, which full multigrid can do.
     `data`: what the boundary values amount to as a source, in U/L².
     `boundary`: the largest size of a boundary value, in U.
-    `solved`: whether the initial guess should be the solution but for rounding.
     `patience`: a solve that makes less progress has stalled.
     `begun`: what the initial guess comes from, where the solve goes on from there; the limit on iterations holds for
     all.
@@ -127,7 +126,6 @@ class Stopping(Settings):
     )
     data: float = 0.0
     boundary: float = 0.0
-    solved: bool = False
     patience: Patience | None = None
     begun: Begun | None = None
 

@@ -22,7 +22,7 @@ from support.places import ROOT
 from poisson import kernels
 from poisson.backends.base import Backend, DifferenceOperations, InterpolationOperations, Operations, TransferOperations
 from poisson.backends.gpu.backend import GpuBackend
-from poisson.backends.inverses import DividedInverseOperations, InverseOperations, OpenInverseOperations
+from poisson.backends.inverses import DividedInverseOperations, InverseOperations
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp import library as openmp_library
 from poisson.backends.openmp.backend import OpenmpBackend
@@ -47,7 +47,7 @@ from poisson.backends.operations import ALL, DIRECT, OPERATIONS, Role, operation
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
-from poisson.discrete.inverse import DividedInverse, Inverse, OpenInverse
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -65,7 +65,6 @@ BOUND = {
     Clusters: ClusterOperations,
     Inverse: InverseOperations,
     DividedInverse: DividedInverseOperations,
-    OpenInverse: OpenInverseOperations,
     None: Backend,
 }
 """Where the operations of each subject are declared."""

@@ -34,11 +34,10 @@ from poisson.backends.gpu.smooth import SmoothOperations
 from poisson.backends.gpu.stencils import GpuStencil, GpuStencilTransfer
 from poisson.backends.gpu.tables import tabulated
 from poisson.backends.inverses import InverseOperations
-from poisson.backends.open_space import OpenConvolution
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
-from poisson.discrete.inverse import DividedInverse, Inverse, OpenInverse
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
@@ -196,7 +195,6 @@ class GpuBackend(Launcher):
             Clusters: GpuClusters,
             Inverse: GpuInverse,
             DividedInverse: GpuSlab,
-            OpenInverse: OpenConvolution,
         }
     )
 

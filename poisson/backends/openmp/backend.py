@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
-from poisson.backends.open_space import OpenConvolution
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, lies_in_rows
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import functions_of, load_library
@@ -33,7 +32,7 @@ from poisson.backends.openmp.stencils import OpenmpClusters, OpenmpStencil, Open
 from poisson.backends.processors import default_threads
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
-from poisson.discrete.inverse import DividedInverse, Inverse, OpenInverse
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import FORKED, BackendUnavailable
@@ -67,7 +66,6 @@ class OpenmpBackend(Backend):
             Differences: OpenmpDifferences,
             Inverse: TransformsInPlace,
             DividedInverse: SlabInPlace,
-            OpenInverse: OpenConvolution,
             FullStencil: OpenmpStencil,
             StencilTransfer: OpenmpStencilTransfer,
             Clusters: OpenmpClusters,
