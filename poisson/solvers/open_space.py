@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Operations
-from poisson.discrete.face_fields import FaceFields
 from poisson.discrete.operator import Operator
 from poisson.mesh.axis import array_axis
 from poisson.solvers.iteration import Interruption, Method, never
@@ -50,6 +49,8 @@ class OpenSpace:
         self._operations, self._backend = operations, operations.backend
         self._method, self._far = method, far
         self._xp = operations.backend.array_module
+        from poisson.discrete.face_fields import FaceFields  # with scipy, which other solves do without
+
         with self._backend.ordered():
             self._fields = FaceFields(far, faces, self._xp)
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
