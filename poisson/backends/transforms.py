@@ -70,7 +70,9 @@ def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
             target: list[slice | int] = list(inner)
             place, axis = operator.lattice.array_axis(face // 2), operator.lattice.axes[face // 2]
             source[place], target[place] = (-1, axis.free.stop - 1) if face % 2 else (0, 1)
-            f[tuple(target)] += f.dtype.type(link) * u[tuple(source)]
+            ends = [ends.indices(count)[:2] for ends, count in zip(inner, f.shape, strict=True)]
+            long = operator.lattice.scale(face // 2, ends)
+            f[tuple(target)] += f.dtype.type(link) * u[tuple(source)] / long**2
 
 
 class ScipyTransform:
@@ -244,8 +246,9 @@ class ScipyInverse(HostTransforms):
     def __init__(self, backend: object, inverse: Inverse, workers: int = 0) -> None:
         operator = inverse.operator
         require_constant(operator)
-        transforms = transforms_of(operator, range(operator.dimension), workers or default_threads())
-        super().__init__(operator, transforms, partial(divide, operator, transforms))
+        radial = operator.lattice.angle is not None
+        transforms = transforms_of(operator, range(radial, operator.dimension), workers or default_threads())
+        super().__init__(operator, transforms, partial(along_radius if radial else divide, operator, transforms))
 
 
 def transforms_of(operator: Operator, axes: Iterable[int], workers: int) -> list[AxisTransform]:
@@ -267,6 +270,42 @@ def _by_eigenvectors(line: Axis) -> bool:
 def transformed_axes(operator: Operator) -> list[int]:
     """The axes along which there are modes; none where all nodes are fixed."""
     return [axis for axis in range(operator.dimension) if operator.couplings[axis]] if operator.unknowns else []
+
+
+def along_radius(operator: Operator, transforms: Sequence[AxisTransform], f: NDArray[Any], u: NDArray[Any]) -> None:
+    """Solve the tridiagonal system along r of each mode of the other axes, to which an angle adds λ/r².
+
+    Elimination has no subtraction, as in `poisson.mesh.chain`.
+    """
+    lattice, line, coupling = operator.lattice, operator.lattice.axes[0], operator.couplings[0]
+    lower, upper, extra = (values[line.free] for values in line.couplings)
+    r, widths = line.coordinates[line.free], line.widths[line.free]
+    modes, out = (np.moveaxis(values[lattice.free], -1, 0) for values in (f, u))
+    of_angle = others = np.zeros(modes.shape[1:])
+    for transform in transforms:
+        spectrum = lattice.along(transform.axis, transform.spectrum)[..., 0]
+        if transform.axis == lattice.angle:
+            of_angle = of_angle + spectrum
+        else:
+            others = others + spectrum
+    lowest = (slice(None),) + (0,) * (modes.ndim - 1)
+    if operator.singular:
+        modes[lowest] -= widths @ modes[lowest] / widths.sum()
+    following = np.empty(modes.shape)
+    x: Any = 0.0
+    lost: Any = 1.0
+    for row, radius in enumerate(r):
+        loss = (operator.c + others + of_angle / radius**2) / coupling + extra[row] + lower[row] * lost
+        pivot = upper[row] + loss
+        if operator.singular and row == len(r) - 1:
+            pivot[lowest[1:]] = math.inf
+        x = (modes[row] / coupling + lower[row] * x) / pivot
+        out[row], following[row], lost = x, upper[row] / pivot, loss / pivot
+    for row in range(len(r) - 2, -1, -1):
+        x = out[row] + following[row] * x
+        out[row] = x
+    if operator.singular:
+        out[lowest] -= widths @ out[lowest] / widths.sum()
 
 
 def divide(operator: Operator, transforms: Sequence[AxisTransform], f: NDArray[Any], u: NDArray[Any]) -> None:

@@ -117,7 +117,7 @@ class Discretisation:
         if self.share is None:
             return Discretisation(problem)
         axes = tuple(axis.coarser or axis for axis in self.share.lattice.axes)
-        lattice = chosen(Lattice(axes))
+        lattice = chosen(replace(self.share.lattice, axes=axes))
         return Discretisation(problem, share=replace(self.share, lattice=lattice) if lattice.divided else None)
 
     @property
@@ -312,7 +312,9 @@ class Discretisation:
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, own):
             g = self._through(xp, face, own, sampling.face_source)
             on_it = zip(own, where, strict=True)
-            block = tuple(each if isinstance(place, slice) else _end(each, place) for each, place in on_it)
+            block = tuple(
+                (a, b) if isinstance(place, slice) else (b - 1, b) if place else (a, a + 1) for (a, b), place in on_it
+            )
             volumes = self._volumes(xp, block).reshape(
                 *(b - a for (a, b), w in zip(own, where, strict=True) if isinstance(w, slice))
             )
@@ -393,6 +395,9 @@ class Discretisation:
         if (surface := self.surface) and surface.media:
             surface.inside.write(xp, found, block)
         return found
+
+    def _a_by_angle(self, xp: ModuleType, block: Block) -> Any:
+        return self._a(xp, block) / xp.asarray(self.whole_lattice.scale(1, block)) ** 2
 
     def _c(self, xp: ModuleType, block: Block) -> Any:
         return self._coefficient(xp, "equation.c", self.problem.c, block, sampling.NOT_NEGATIVE)
@@ -478,7 +483,7 @@ class Discretisation:
         self, backend: Maker, operator: Operator, into: Samples | None, known: Collection[str]
     ) -> Operator:
         """The operator with its coefficients on the same nodes."""
-        a, c = self.constant_a, number(self.problem.c)
+        a, c = self.constant_a if self.problem.even else None, number(self.problem.c)
         found = replace(self._coefficients(backend, operator, into, known), alpha=self._least_alpha)
         if into is not None:
             into.coefficients = found
@@ -498,7 +503,7 @@ class Discretisation:
         The arguments are as for `operator_on`.
         """
         shape = operator.array_shape
-        a, c = self.constant_a, number(self.problem.c)
+        a, c = self.constant_a if self.problem.even else None, number(self.problem.c)
         before = into and into.coefficients
         links, reaction = (before.links, before.c) if before else (None, None)
         a_ends, c_ends = ((value, value) if value is not None else (0.0, 0.0) for value in (a, c))
@@ -511,7 +516,9 @@ class Discretisation:
                 links = links or tuple(backend.empty(shape) for _ in operator.shape)
                 operations = backend.bind(operator)
                 for axis, out in enumerate(links):
-                    operations.links(axis, nodes, self.problem.mean == "harmonic", out)
+                    angled = axis == self.problem.lattice.angle
+                    each = self._sampled(backend, operator, self._a_by_angle, None, None)[1] if angled else nodes
+                    operations.links(axis, each, self.problem.mean == "harmonic", out)
             a_ends = a_range.ends
             if into is not None:
                 into.nodes, into.changed = nodes, into.changed or a_range.changed
@@ -536,12 +543,6 @@ class Discretisation:
             array = into.assemble(shape, slab, out) if into else backend.assemble(shape, slab)
         found.join(self.largest)
         return found, array
-
-
-def _end(ends: tuple[int, int], place: int) -> tuple[int, int]:
-    """The first or the last of some nodes."""
-    start, stop = ends
-    return (start, start + 1) if place == 0 else (stop - 1, stop)
 
 
 def _some_rows(lattice: Lattice, start: int, stop: int) -> Lattice:

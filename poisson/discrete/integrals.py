@@ -62,7 +62,10 @@ def _before_face(discretisation: Discretisation, u: NDArray[Any], face: int) -> 
     block = plane(discretisation, face, 1)
     a = sampling.wall_coefficient(problem, np, face, block)
     flow = prescribed(discretisation, u, face, block)
-    over = area * areas(discretisation, face // 2, block) * (a if isinstance(a, float) else np.expand_dims(a, place))
+    area_of_a = area / problem.lattice.scale(face // 2, block) ** 2
+    over = (
+        area_of_a * areas(discretisation, face // 2, block) * (a if isinstance(a, float) else np.expand_dims(a, place))
+    )
     return float((distance * flow * flow / over).sum())
 
 
@@ -91,7 +94,8 @@ def _of_links(discretisation: Discretisation, u: NDArray[Any], axis: int, start:
     else:
         nodes = along(partial(discretisation.a, np))
         density *= sampling.link_mean(problem.mean, nodes[:-1], nodes[1:])
-    return float((np.moveaxis(density, 0, place) * _volumes(discretisation, start, stop, across=axis)).sum())
+    density = np.moveaxis(density, 0, place) / problem.lattice.scale(axis, ((0, u.shape[-1]),)) ** 2
+    return float((density * _volumes(discretisation, start, stop, across=axis)).sum())
 
 
 def _volumes(discretisation: Discretisation, start: int, stop: int, across: int | None = None) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ volumes, which are the trapezoidal weights on uniform axes, A is symmetric.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,19 @@ class Operator:
         return tuple(self.a / (h * h) for h in self.spacing)
 
     @property
+    def separable(self) -> Operator | None:
+        """The same without arrays, where a and c are constant; its links along an angle lack the factor 1/r².
+
+        None where a or c varies. It is for direct solution.
+        """
+        found = self.coefficients
+        if found is None:
+            return self
+        if self.lattice.angle is None or found.c is not None or found.fixed or found.a_range[0] != found.a_range[1]:
+            return None
+        return replace(self, a=found.a_range[0], coefficients=None)
+
+    @property
     def has_one_diagonal(self) -> bool:
         """Whether the diagonal of A is the same at every node that is not fixed."""
         return not self.varies and not self.lattice.tabulated
@@ -159,9 +172,9 @@ class Operator:
     def largest_diagonal(self) -> float:
         """The largest entry of the diagonal of A, in 1/L²; a bound on it where the coefficients vary."""
         a, c = (self.coefficients.a_range[1], self.coefficients.c_range[1]) if self.coefficients else (self.a, self.c)
-        axes = zip(self.lattice.whole.axes, self.couplings, strict=True)
+        axes = zip(self.lattice.whole.axes, self.couplings, self.lattice.conductances, strict=True)
         scale = a if self.links is not None else 1.0
-        return math.fsum(scale * float(np.max(axis.diagonal)) * coupling for axis, coupling in axes) + c
+        return math.fsum(scale * ends[1] * float(np.max(axis.diagonal)) * each for axis, each, ends in axes) + c
 
     @property
     def norm(self) -> float:
@@ -169,7 +182,8 @@ class Operator:
         a, c = self.a, self.c
         if self.coefficients:
             a, c = self.coefficients.a_range[1], self.coefficients.c_range[1]
-        return math.fsum(axis.norm * a / (axis.spacing * axis.spacing) for axis in self.lattice.axes) + c
+        axes = zip(self.lattice.axes, self.lattice.conductances, strict=True)
+        return math.fsum(most * axis.norm * a / (axis.spacing * axis.spacing) for axis, (_, most) in axes) + c
 
     @property
     def unknowns(self) -> int:
@@ -196,13 +210,13 @@ class Operator:
         """
         # The second lowest is asked for only where the lowest of every axis is zero.
         lowest, second, highest = 0.0, math.inf, 0.0
-        for axis, coupling in zip(self.lattice.axes, self.couplings, strict=True):
+        for axis, coupling, ends in zip(self.lattice.axes, self.couplings, self.lattice.conductances, strict=True):
             if coupling == 0.0:
                 continue  # the second axis of a 1D problem
             low, next_low, high = (coupling * value for value in axis.extremes)
-            lowest += low
-            second = min(second, next_low)
-            highest += high
+            lowest += ends[0] * low
+            second = min(second, ends[0] * next_low)
+            highest += ends[1] * high
         if self.coefficients is None:
             lowest += self.c
             return lowest if lowest > 0.0 else second, highest + self.c

@@ -92,13 +92,15 @@ def prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block
     if surface := discretisation.surface:
         flow = flow * surface.on_face(face, block)
     area = discretisation.problem.lattice.axes[face // 2].areas[face % 2]
-    return np.asarray(np.expand_dims(flow, place) * area * areas(discretisation, face // 2, block))
+    long = discretisation.problem.lattice.scale(face // 2, block)
+    return np.asarray(np.expand_dims(flow, place) * (area / long) * areas(discretisation, face // 2, block))
 
 
 def areas(discretisation: Discretisation, normal: int, block: Block) -> NDArray[np.float64]:
     """The area of the control volume of each node of a block across an axis, in a shape that broadcasts to it.
 
-    That across a radius is the area over r^p, which differs from link to link (`Axis.sections`).
+    That across a radius is the area over r^p, which differs from link to link (`Axis.sections`); that across an angle
+    is r times the area, as the links along it have the coefficient a/r².
     """
     lattice = discretisation.whole_lattice
     values = np.full((1,) * len(block), discretisation.problem.lattice.turn)
@@ -155,7 +157,7 @@ class _Wall:
             found = np.take(found, range(high - low), axis=place)
         if surface and surface.obstacles:
             found = found * _cut(surface.obstacles.links(axis).reshape(surface.shape), block)
-        return found
+        return found / self.grid.scale(axis, block) ** 2
 
     def _through_links(self) -> NDArray[np.float64]:
         """The flux through the links from the next layer."""

@@ -101,5 +101,5 @@ class Samples:
         """Whether a problem needs just these arrays."""
         kept = self.coefficients or Coefficients(None, None, (1.0, 1.0), (0.0, 0.0))
         absorbs = any(face.absorbs for face in problem.faces)
-        varies = number(problem.a) is None, number(problem.c) is None or absorbs
+        varies = not problem.even, number(problem.c) is None or absorbs
         return varies == (kept.links is not None, kept.c is not None)

@@ -258,6 +258,27 @@ class Lattice:
         """Nodes of the whole lattice that are not fixed."""
         return math.prod(axis.modes for axis in self.axes)
 
+    @property
+    def angle(self) -> int | None:
+        """The number of the axis of an angle, whose unit is r long."""
+        return self.names.index(ANGLE) if ANGLE in self.names else None
+
+    def scale(self, axis: int, block: Sequence[tuple[int, int]]) -> NDArray[np.float64] | float:
+        """The length of a unit along an axis in a range of nodes along each axis of an array, the slowest first.
+
+        That is 1, or r along an angle, in a shape that broadcasts to that of the range.
+        """
+        return self.axes[0].coordinates[slice(*block[-1])] if axis == self.angle else 1.0
+
+    @cached_property
+    def conductances(self) -> tuple[tuple[float, float], ...]:
+        """The least and the largest factor of links along each axis, over their weights: 1, or 1/r² along an angle."""
+        found = [(1.0, 1.0)] * self.dimension
+        if self.angle:
+            inner, outer = self.axes[0].undivided.coordinates[[0, -1]]
+            found[self.angle] = (outer**-2.0, inner**-2.0)
+        return tuple(found)
+
     # ---- other lattices
 
     @cached_property

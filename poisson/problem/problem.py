@@ -385,7 +385,30 @@ class Problem:
         (False, True)
         """
         absorbs = any(face.absorbs for face in self.faces)
-        return number(self.a) is None or number(self.c) is None or absorbs or bool(self.bodies)
+        return not self.even or number(self.c) is None or absorbs or bool(self.bodies)
+
+    @property
+    def separable(self) -> bool:
+        """Whether a direct solution takes it: a and c are constant, no face has an α, and there are no bodies.
+
+        Examples
+        --------
+        >>> poisson.Problem.on_box((33, 17), a=3.0).separable
+        True
+        """
+        constant = number(self.a) is not None and number(self.c) is not None
+        return constant and not any(face.absorbs for face in self.faces) and not self.bodies
+
+    @property
+    def even(self) -> bool:
+        """Whether all links have one coefficient: a is constant, and there is no angle, whose links are r long.
+
+        Examples
+        --------
+        >>> poisson.Problem.on_box((33, 17), a=3.0).even
+        True
+        """
+        return number(self.a) is not None and self.lattice.angle is None
 
     @cached_property
     def open_faces(self) -> tuple[bool, ...]:

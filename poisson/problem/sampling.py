@@ -131,9 +131,10 @@ def face_alpha(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any
 def face_source(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     """The term of the data of a face without fixed nodes in the source, in U/L²: the flow in over the control width."""
     kind, axis, end = problem.faces[face].kind, problem.lattice.axes[face // 2], face % 2
-    g = axis.inflow[end] * face_value(problem, xp, face, block)
+    long = _scale(problem.lattice, xp, face, block)
+    g = axis.inflow[end] / long * face_value(problem, xp, face, block)
     if kind.fixes:
-        return g * (axis.walls[end] * wall_coefficient(problem, xp, face, block))
+        return g * (axis.walls[end] / long * wall_coefficient(problem, xp, face, block))
     return g * _passed(problem, xp, face, block) if kind.takes_alpha and axis.offsets[end] else g
 
 
@@ -142,7 +143,8 @@ def face_outflow(problem: Problem, xp: ModuleType, face: int, block: Block, u: A
     kind, axis, end = problem.faces[face].kind, problem.lattice.axes[face // 2], face % 2
     g = face_value(problem, xp, face, block)
     if kind.fixes:
-        return axis.walls[end] * wall_coefficient(problem, xp, face, block) * (u - g)
+        conductance = axis.walls[end] / _scale(problem.lattice, xp, face, block)
+        return conductance * wall_coefficient(problem, xp, face, block) * (u - g)
     if not kind.takes_alpha:
         return -g
     flow = face_alpha(problem, xp, face, block) * u - g
@@ -152,7 +154,7 @@ def face_outflow(problem: Problem, xp: ModuleType, face: int, block: Block, u: A
 def face_reaction(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     """The term of a Robin face in c at the nodes next to it, in 1/L²."""
     axis, end = problem.lattice.axes[face // 2], face % 2
-    alpha = axis.inflow[end] * face_alpha(problem, xp, face, block)
+    alpha = axis.inflow[end] / _scale(problem.lattice, xp, face, block) * face_alpha(problem, xp, face, block)
     return alpha * _passed(problem, xp, face, block) if axis.offsets[end] else alpha
 
 
@@ -180,8 +182,14 @@ def _passed(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     if not isinstance(a, (int, float)):
         beside = nodes(problem, xp, "equation.a", a, _end(problem, face, block), POSITIVE)
         a = beside.squeeze(_place(problem.lattice, face))
-    distance = problem.lattice.axes[face // 2].offsets[face % 2]
+    distance = problem.lattice.axes[face // 2].offsets[face % 2] * _scale(problem.lattice, xp, face, block)
     return 1.0 / (1.0 + distance * face_alpha(problem, xp, face, block) / a)
+
+
+def _scale(lattice: Lattice, xp: ModuleType, face: int, block: Block) -> Any:
+    """The length of a unit across a face, in a shape that broadcasts to that of the face."""
+    found = lattice.scale(face // 2, block)
+    return found if isinstance(found, float) else xp.asarray(found)
 
 
 def _end(problem: Problem, face: int, block: Block) -> Block:

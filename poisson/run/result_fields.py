@@ -17,6 +17,7 @@ from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.flux import link_flux
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import over_slabs, slabs
+from poisson.mesh.lattice import Lattice
 from poisson.output.record import ErrorNorms
 from poisson.solvers.stopping import SolveResult
 
@@ -89,7 +90,7 @@ def vectors(
     grid, found, own = discretisation.problem.lattice, {}, operator.lattice.owned
     through_links = "flux" in names and operator.links is not None and differences.order == 2
     if through_links:
-        found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)[own]
+        found["flux"] = _flux_of_links(backend, operator, result, grid)[own]
     surface = discretisation.surface
     if {"gradient", "E"}.intersection(names) or not through_links or surface:
         bound = backend.bind(differences)
@@ -98,6 +99,8 @@ def vectors(
             # One component at a time needs no array that the loop has not made.
             bound.derivative(axis, result.u, result.work)
             gradient[..., axis] = backend.to_host(result.work)[own]
+            if axis == grid.angle:
+                gradient[..., axis] /= grid.scale(axis, ((0, grid.shape[0]),))
         found["gradient"] = gradient
         if "flux" in names and not through_links:
             found["flux"] = _flux(discretisation, gradient)
@@ -113,12 +116,14 @@ def vectors(
     return {name: found[name].reshape(*shape, grid.dimension) for name in names}
 
 
-def _flux_of_links(backend: Backend, operator: Operator, result: SolveResult, dimension: int) -> NDArray[Any]:
+def _flux_of_links(backend: Backend, operator: Operator, result: SolveResult, grid: Lattice) -> NDArray[Any]:
     assert operator.links is not None
     u = backend.to_host(result.u)
-    flux = np.empty((*u.shape, dimension), dtype=u.dtype)
-    for axis in range(dimension):
+    flux = np.empty((*u.shape, grid.dimension), dtype=u.dtype)
+    for axis in range(grid.dimension):
         link_flux(operator, axis, backend.to_host(operator.links[axis]), u, flux[..., axis])
+        if axis == grid.angle:
+            flux[..., axis] *= grid.scale(axis, ((0, grid.shape[0]),))
     return flux
 
 

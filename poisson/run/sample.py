@@ -165,7 +165,7 @@ class Sample:
         axes, largest = problem.lattice.axes, float(self.c.max())
         robin = (float(each.max()) * axes[face // 2].inflow[face % 2] for face, each in self.alpha.items())
         coefficients = Coefficients(
-            links=(None,) * laplacian.dimension if a is None else None,
+            links=None if problem.even else (None,) * laplacian.dimension,
             c=self.c if c is None or absorbs else None,
             a_range=(float(self.a.min()), float(self.a.max())),
             c_range=(float(self.c.min()), largest + max(robin, default=0.0)),
@@ -185,7 +185,7 @@ class Sample:
             )
             return replace(laplacian, coefficients=coefficients)
         constant = 0.0 if c is None or absorbs else c
-        return replace(laplacian, a=1.0 if a is None else a, c=constant, coefficients=coefficients)
+        return replace(laplacian, a=a if a is not None and problem.even else 1.0, c=constant, coefficients=coefficients)
 
     @property
     def mean_reaction(self) -> float:

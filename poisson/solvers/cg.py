@@ -303,7 +303,11 @@ def _offer(question: Question) -> Offer | None:
     if not (question.hard or question.rough) or question.to_discretisation:
         return None
     count = (GALERKIN if question.rough else HARDER) * question.cycles_to_tolerance()
-    settings = replace(question.settings, method="cg", preconditioner="multigrid")
+    # Points and halved grids do not smooth what an angle ties together near r = 0; lines do.
+    lattice = question.operator.lattice
+    lines = lattice.angle is not None and not lattice.divided and question.backend.on_host
+    preconditioner = "fft" if lines and not question.rough else "multigrid"
+    settings = replace(question.settings, method="cg", preconditioner=preconditioner)
     return Offer(
         settings=settings.having(coarse="galerkin" if question.rough else "geometric"),
         precision=question.mixed,

@@ -22,6 +22,8 @@ STRONG_JUMP = 10.0
 """Where a varies by more than this factor, cycles alone may converge slowly: CG makes up for it."""
 STRONG_ANISOTROPY = 2.0
 """The same for spacings that differ by more than this factor, if a varies besides."""
+STRONG_ANGLE = 30.0
+"""The same for links along an angle, by which factor they vary with r."""
 MIXED_NODES = 1 << 18
 """On fewer nodes float32 cycles inside float64 save no time."""
 MIXED_RTOL = 1e-13
@@ -140,6 +142,9 @@ class Question:
         anisotropy = max(spacings) / min(spacings)
         if self.operator.fixed:
             return "a is 0 at some nodes"
+        stronger = max(most / least for least, most in self.operator.lattice.conductances)
+        if stronger > STRONG_ANGLE:
+            return f"links along phi are up to {stronger:.3g} times as strong near r = 0"
         if self.jump > STRONG_JUMP:
             return f"a varies by a factor of {self.jump:.3g}"
         if self.jump > STRONG_ANISOTROPY and anisotropy > STRONG_ANISOTROPY:

@@ -39,7 +39,7 @@ class FastTransform:
 
     def __init__(self, operations: Operations) -> None:
         backend, operator = operations.backend, operations.operator
-        if operator.varies:
+        if operator.separable is None:
             raise CaseError(
                 [
                     "solver.method = 'fft' needs constant a and c, and no robin face; use "
@@ -55,7 +55,7 @@ class FastTransform:
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`)."""
-        self._solver = self._backend.bind(Inverse(self._operations.operator))
+        self._solver = self._backend.bind(Inverse(self._operations.operator.separable or self._operations.operator))
         self._callers = self._solver if isinstance(self._solver, CertifyingInverse) else None
         self._at_once: _AtOnce | None = None
         # What certifies on its way seldom needs another array.
@@ -238,7 +238,9 @@ class FastPreconditioner:
         backend.fill(ones, 1.0)
         if coefficients.links is not None:
             # Of the entries that belong to no link each repeats its neighbour, which hardly matters to a mean.
-            means = [weighted_mean(of_nodes, links, ones, place) for links in coefficients.links]
+            # Those along an angle have 1/r² beside a.
+            arrays = [links for axis, links in enumerate(coefficients.links) if axis != operator.lattice.angle]
+            means = [weighted_mean(of_nodes, links, ones, place) for links in arrays]
             a = sum(means) / len(means)
         if coefficients.c is not None:
             c = max(weighted_mean(of_nodes, coefficients.c, ones, place), coefficients.c_range[0])  # with a mask below
@@ -260,8 +262,11 @@ ARRAYS = 3.0
 
 
 def _offer(question: Question) -> Offer | str | None:
-    if question.operator.varies or question.to_discretisation:
+    if question.operator.separable is None or question.to_discretisation:
         return None
+    lattice = question.operator.lattice
+    if lattice.angle is not None and (lattice.divided or not question.backend.on_host):
+        return "direct solution with an angle is for one process on processors"
     *others, slowest = question.operator.lattice.axes
     few = slowest.whole and len(range(slowest.nodes)[slowest.owned]) < LEAST_PLANES
     if few or any(axis.whole for axis in others):
@@ -280,7 +285,7 @@ def _offer(question: Question) -> Offer | str | None:
 
 def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
     robin = next((face.kind.value for face in problem.faces if face.kind.takes_alpha), None)
-    if problem.varies and not robin:
+    if not problem.separable and not robin:
         reason = 'only with constant equation.a and equation.c; use "auto", or "cg" with preconditioner "fft"'
         yield clash("method", "fft", reason)
     elif robin:

@@ -53,6 +53,10 @@ class TransformsInPlace(CertifyingInverse):
     def __init__(self, backend: OpenmpBackend, inverse: Inverse) -> None:
         operator = inverse.operator
         require_constant(operator)
+        if operator.lattice.angle is not None:
+            self._steps: HostTransforms = ScipyInverse(backend, inverse, backend.threads)
+            self._passes, self._together = None, False
+            return
         pitch, tables = pitch_of(operator.shape[0]), tables_of(backend, operator)
         structure = ctypes.byref(operator_structure(operator, pitch, backend.threads, tables))
         axes, lines = transformed_axes(operator), operator.lattice.axes

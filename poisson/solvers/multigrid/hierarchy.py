@@ -15,7 +15,6 @@ from poisson.discrete.mask import without_links
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.axis import Axis
-from poisson.mesh.lattice import Lattice
 from poisson.solvers.spectrum import chebyshev_rate
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def _chosen_again(level: Level, below: Sequence[Level]) -> bool:
     if chosen_by == level.chosen_by:
         return True
     axes = _axes_to_coarsen(operator)
-    shapes = [Lattice(_coarser_lines(operator, axes)).whole.shape] if axes else []
+    shapes = [replace(operator.lattice, axes=_coarser_lines(operator, axes)).whole.shape] if axes else []
     if shapes != [each.operator.lattice.whole.shape for each in below]:
         return False
     level.chosen_by = chosen_by
@@ -132,7 +131,7 @@ def grids_of(operator: Operator) -> tuple[tuple[int, ...], ...]:
     """The nodes along x, y(, z) of the grids of `levels_of`, for which the coefficients need no arrays."""
     found = [operator.lattice.whole.shape]
     while axes := _axes_to_coarsen(operator):
-        operator = replace(operator, lattice=Lattice(_coarser_lines(operator, axes)))
+        operator = replace(operator, lattice=replace(operator.lattice, axes=_coarser_lines(operator, axes)))
         found.append(operator.lattice.whole.shape)
     return tuple(found)
 
@@ -265,7 +264,7 @@ def _transfer_to_coarser(
     backend: Backend, operator: Operator, axes: Sequence[int], factor: float
 ) -> TransferOperations:
     """The operations between an operator and the one that `coarser` makes of it."""
-    lattice = backend.coarse_lattice(Lattice(_coarser_lines(operator, axes)))
+    lattice = backend.coarse_lattice(replace(operator.lattice, axes=_coarser_lines(operator, axes)))
     plain = Operator(lattice, operator.c / factor, operator.a / factor)
     fine = operator.coefficients
     if fine is None:
