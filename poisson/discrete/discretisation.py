@@ -502,7 +502,7 @@ class Discretisation:
 
         The arguments are as for `operator_on`.
         """
-        shape = operator.array_shape
+        shape, angle = operator.array_shape, operator.lattice.angle
         a, c = self.constant_a if self.problem.even else None, number(self.problem.c)
         before = into and into.coefficients
         links, reaction = (before.links, before.c) if before else (None, None)
@@ -516,8 +516,7 @@ class Discretisation:
                 links = links or tuple(backend.empty(shape) for _ in operator.shape)
                 operations = backend.bind(operator)
                 for axis, out in enumerate(links):
-                    angled = axis == self.problem.lattice.angle
-                    each = self._sampled(backend, operator, self._a_by_angle, None, None)[1] if angled else nodes
+                    each = nodes if axis != angle else self._sampled(backend, operator, self._a_by_angle)[1]
                     operations.links(axis, each, self.problem.mean == "harmonic", out)
             a_ends = a_range.ends
             if into is not None:
@@ -533,7 +532,7 @@ class Discretisation:
         return Coefficients(links, reaction, a_ends, c_ends)
 
     def _sampled(
-        self, backend: Maker, operator: Operator, function: OnBlock, into: Samples | None, out: Any
+        self, backend: Maker, operator: Operator, function: OnBlock, into: Samples | None = None, out: Any = None
     ) -> tuple[Range, Any]:
         """The range of a function at the nodes of an operator, and its values, in an array of `into` if it has one."""
         found, shape = Range(), operator.array_shape
