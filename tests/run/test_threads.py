@@ -85,13 +85,15 @@ def test_different_solvers_in_different_threads(method: str) -> None:
     at_once(work)
 
 
-def test_solvers_made_and_used_in_threads() -> None:
+@pytest.mark.parametrize("coarse", ["geometric", "galerkin"])
+def test_solvers_made_and_used_in_threads(coarse: str) -> None:
     backend = available("openmp")
-    alone = [poisson.Solver(problem(number), "multigrid", backend).solve().u for number in range(THREADS)]
+    given: dict[str, Any] = {"coarse": coarse, "threads": 2}
+    alone = [poisson.Solver(problem(number), "multigrid", backend, **given).solve().u for number in range(THREADS)]
 
     def work(number: int) -> None:
         for _ in range(3):
-            solution = poisson.solve(problem(number), "multigrid", backend)
+            solution = poisson.solve(problem(number), "multigrid", backend, **given)
             np.testing.assert_array_equal(solution.u, alone[number])
 
     at_once(work)
