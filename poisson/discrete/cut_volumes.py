@@ -80,17 +80,18 @@ def cut_volumes(lattice: Lattice, level: Values, closed: NDArray[np.bool_] | Non
     """What the set where a level is positive leaves open on a whole lattice.
 
     `level`: at the `corners`, in the order of an array, with one entry more than nodes along each axis; the first
-    and the last are alike where it wraps. `closed`: nodes
-    whose whole volume is closed beside.
+    and the last are alike where it wraps. `closed`: nodes whose whole volume is closed beside.
     """
     lines = [corners(axis) for axis in lattice.axes]
     dimension = lattice.dimension
     spans = range(dimension)
     volumes, cut, beside = _open(level, spans)
-    keeps = volumes >= LEAST
+    inside = volumes[cut] >= LEAST
+    lost = tuple(index[~inside] for index in cut)
     if closed is not None:
-        keeps &= ~closed
-    inside = keeps[cut]
+        inside &= ~closed[cut]
+        lost = tuple(np.concatenate(pair) for pair in zip(lost, np.nonzero(closed), strict=True))
+    volumes[lost] = 0.0
     cut, beside = tuple(index[inside] for index in cut), beside[inside]
     surface, centres = np.empty((inside.sum(), dimension)), np.empty((inside.sum(), dimension))
     middles, faces = _middles(beside), []
@@ -103,15 +104,13 @@ def cut_volumes(lattice: Lattice, level: Values, closed: NDArray[np.bool_] | Non
         surface[:, axis] = (face[cut] - face[upper]) * area
         at = cut[place]
         centres[:, axis] = line[at] + middles[:, place] * (line[at + 1] - line[at])
-        part, kept = np.moveaxis(face, place, 0), np.moveaxis(keeps, place, 0)
-        part[1:] *= kept
-        part[:-1] *= kept
+        face[lost] = face[tuple(index + (span == place) for span, index in enumerate(lost))] = 0.0
         if lattice.axes[axis].wraps:
+            part = np.moveaxis(face, place, 0)
             part[0] = part[-1] = np.minimum(part[0], part[-1])
         faces.append(face)
-    found = np.where(keeps, volumes, 0.0)
     used = (surface != 0.0).any(axis=1)
-    return CutVolumes(found, tuple(faces), tuple(index[used] for index in cut), surface[used], centres[used])
+    return CutVolumes(volumes, tuple(faces), tuple(index[used] for index in cut), surface[used], centres[used])
 
 
 def _open(level: Values, spans: Sequence[int]) -> tuple[Values, tuple[NDArray[np.int64], ...], Values]:
