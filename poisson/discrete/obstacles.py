@@ -29,8 +29,9 @@ from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.problem.bodies import NEUMANN, ROBIN, Body
 from poisson.problem.expressions import Expression
+from poisson.problem.faces import may_absorb
 from poisson.problem.sampling import NOT_NEGATIVE, evaluated, require_values
-from poisson.problem.surfaces import Level
+from poisson.problem.surfaces import Level, cuts_of
 
 if TYPE_CHECKING:
     from poisson.mesh.lattice import Lattice
@@ -141,7 +142,7 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Value
         values, index = _at_corners(level)
         nearer = values < least[index]
         least[index][nearer], which[index][nearer] = values[nearer], number
-    found = cut_volumes(lattice, least, closed)
+    found = _with_thin_ones(lattice, bodies, least, closed)
     body = _nearest(least, which, found.cut)
     points, areas = list(found.centres.T), found.areas
     g, alpha = np.zeros(areas.size), np.zeros(areas.size)
@@ -194,6 +195,41 @@ def _at_corners(level: Level) -> tuple[Values, tuple[slice, ...]]:
         if line.wraps and len(along) == line.nodes + 1:
             along[0] = along[-1]
     return values, index[::-1]
+
+
+def _with_thin_ones(lattice: Lattice, bodies: Sequence[Body], level: Values, closed: NDArray[np.bool_]) -> CutVolumes:
+    """The cut volumes, in which parts of bodies that no corner of a volume is in close those of their nodes, or links.
+
+    Raises `CaseError` if something flows through the surface of such a part, whose area is not known.
+    """
+    found = cut_volumes(lattice, level, closed)
+    cuts = cuts_of(lattice, bodies, KINDS)
+    inside = cuts.inside.reshape(closed.shape)
+    hidden = (inside > 0) & (found.volumes == 1.0)
+    numbers = set(inside[hidden].tolist())
+    if hidden.any():
+        found = cut_volumes(lattice, level, closed | hidden)
+    places = np.unravel_index(cuts.node, closed.shape)
+    for axis, line in enumerate(lattice.axes):
+        place = lattice.array_axis(axis)
+        own = cuts.axis == axis
+        at, beside = [index[own] for index in places], [index[own] for index in places]
+        up = cuts.side[own] == 1
+        beside[place] = np.where(up, line.neighbours[1][at[place]], line.neighbours[0][at[place]])
+        at[place] = at[place] + up  # of the face
+        thin = (inside[tuple(beside)] == 0) & (found.faces[axis][tuple(at)] == 1.0)
+        found.faces[axis][tuple(index[thin] for index in at)] = 0.0
+        numbers |= set(cuts.body[own][thin].tolist())
+    for number in numbers:
+        g, alpha = bodies[number - 1].value, bodies[number - 1].alpha
+        if not (isinstance(g, Expression) and g.is_constant and g.value == 0.0) or may_absorb(alpha):
+            raise CaseError(
+                [
+                    f"body.{number}: it is thinner than a cell somewhere, where its area is not known; allowed: "
+                    "neumann = 0, or a finer grid"
+                ]
+            )
+    return found
 
 
 def _nearest(level: Values, number: NDArray[np.int64], cut: tuple[NDArray[np.int64], ...]) -> NDArray[np.int64]:

@@ -282,8 +282,8 @@ class Surface:
         constant = number(a)
         if self.media:
             return self.media.a.ravel()[cuts.node]
-        if constant is not None:
-            return np.full(cuts.node.size, constant)
+        if constant is not None or not cuts.node.size:
+            return np.full(cuts.node.size, constant or 0.0)
         assert not isinstance(a, (int, float))
         beside = coordinates_of(self.problem.lattice, cuts.node)
         middle = [(one + other) / 2.0 for one, other in zip(beside, cuts.places, strict=True)]

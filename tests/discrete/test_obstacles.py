@@ -270,6 +270,19 @@ def test_a_mask_of_nodes_insulates_as_its_cells() -> None:
         poisson.solve(Problem.on_lattice(axes, boundary=CHANNEL, bodies=[Body(mask, robin=0.0, alpha=1.0)]))
 
 
+@pytest.mark.parametrize("place", [0.5, 0.51, 0.53125])
+def test_plates_that_are_thinner_than_a_cell_insulate(place: float) -> None:
+    """Through a node, between a node and the corner of its volume, and through that corner; half of the channel."""
+    plate = f"abs(x - {place}) < 0.005"
+    # On ever finer grids 0.706 flows through half of the channel.
+    for body, flux in ((Body(plate, neumann=0.0), 0.0), (Body(f"{plate} and y < 0.5", neumann=0.0), 0.706)):
+        problem = Problem.on_box((17, 17), a="1 + 0*x", boundary=CHANNEL, bodies=[body])
+        assert poisson.solve(problem, rtol=1e-10).face_flux("x_upper") == pytest.approx(flux, rel=0.12, abs=1e-9)
+    if place != 0.53125:
+        with pytest.raises(CaseError, match=r"body\.1: it is thinner than a cell"):
+            poisson.solve(Problem.on_box((17, 17), boundary=CHANNEL, bodies=[Body(plate, neumann=1.0)]))
+
+
 def test_check_shows_bodies_and_their_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "cases" / "obstacles.toml").read_text("utf-8")
     (tmp_path / "good.toml").write_text(text, "utf-8")
