@@ -391,3 +391,11 @@ def test_the_choice_is_the_same_whatever_the_hour(monkeypatch: pytest.MonkeyPatc
         solver = Solver(B((300, 330), f=1.0, boundary=WALLS))
         found.add((solver.method, solver.solve().provenance["reason"]))
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("method", ["auto", "multigrid", "cg", "jacobi", "sor", "chebyshev"])
+def test_a_grid_inside_a_body_has_its_value_and_nothing_to_solve(method: str) -> None:
+    body = poisson.Body("x < 9", dirichlet=1.5)
+    solution = poisson.solve(poisson.Problem.on_box((41, 9), f=1.0, bodies=[body]), method, "openmp")
+    assert (solution.status, solution.iterations, solution.residual) == (Status.CONVERGED, 0, 0.0)
+    assert (solution.u[1:-1, 1:-1] == 1.5).all()

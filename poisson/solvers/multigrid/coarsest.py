@@ -32,6 +32,8 @@ def inverse(operations: Operations) -> Matrix:
     free = numbers[operator.lattice.free].ravel()
     if operator.fixed:
         free = free[backend.to_host(operator.reaction).ravel()[free] >= 0.0]
+    if not free.size:
+        return np.zeros((volumes.size, volumes.size))
     root = np.sqrt(volumes[free])
     symmetric = root[:, None] * _matrix(operations)[np.ix_(free, free)] / root
     symmetric = (symmetric + symmetric.T) / 2.0
