@@ -203,7 +203,7 @@ def _with_thin_ones(lattice: Lattice, bodies: Sequence[Body], level: Values, clo
     Raises `CaseError` if something flows through the surface of such a part, whose area is not known.
     """
     found = cut_volumes(lattice, level, closed)
-    cuts = cuts_of(lattice, bodies, KINDS)
+    cuts = cuts_of(lattice, bodies, KINDS, exact=False)
     inside = cuts.inside.reshape(closed.shape)
     hidden = (inside > 0) & (found.volumes == 1.0)
     numbers = set(inside[hidden].tolist())

@@ -65,10 +65,10 @@ class Cuts:
     places: tuple[Values, ...]
 
 
-def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HELD) -> Cuts:
+def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HELD, *, exact: bool = True) -> Cuts:
     """The cuts of the links of a whole lattice by the bodies of some kinds, whose numbers are those among all.
 
-    Raises `CaseError` if a level is not finite at a node, or cannot be evaluated; the line names the body and the
+    `exact`: whether places where a level changes its sign are wanted, and not only that it does. Raises `CaseError` if a level is not finite at a node, or cannot be evaluated; the line names the body and the
     place.
     """
     arrays = lattice.of_arrays
@@ -78,6 +78,7 @@ def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HEL
         if body.kind not in kinds:
             continue
         level = Level(lattice, f"body.{number}.inside", body.inside)
+        level.exact = exact
         for block in level.blocks():
             found.extend(_cut(level, block, inside, number))
     node, axis, side, theta, body_of = (
@@ -128,6 +129,7 @@ class Level:
     def __init__(self, lattice: Lattice, key: str, inside: Inside) -> None:
         self.lattice, self.arrays, self.key, self.inside = lattice, lattice.of_arrays, key, inside
         self.values: Values | None = None
+        self.exact = True
         if isinstance(inside.level, (ArrayField, FieldFile)):
             every = [(0, count) for count in lattice.array_shape]
             values = np.asarray(stored(inside.level, np, every), dtype=np.float64).reshape(self.arrays.array_shape)
@@ -274,7 +276,7 @@ class _Links:
         """The part of each link at which the level changes its sign, given that at the ends."""
         if self.level.inside.mask:
             return np.asarray(low > 0.0, dtype=np.float64)
-        if self.level.values is not None:
+        if self.level.values is not None or not self.level.exact:
             return np.asarray(low / (low - high))
         return root(self.at, np.zeros(low.size), np.ones(low.size), low, high)
 
