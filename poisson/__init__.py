@@ -11,6 +11,7 @@ What to call for what:
       solve(problem, "multigrid", rtol=1e-10)           once
       Solver(problem).solve(f=…)                        for many sources, with all set up once
       LinearOperator(problem)                           as a matrix, for the solvers of SciPy
+      capacitance(problem)                              of conductors in the box: a Capacitance
       effective(image, phases)                          the effective conductivity of voxels: an Effective
     What comes back: a Solution
       .u  .status  .residual  .error  .history          the values, and how it ended
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from poisson.errors import PoissonError as PoissonError
     from poisson.problem.bodies import Body as Body
     from poisson.problem.problem import Problem as Problem
+    from poisson.run.conductors import Capacitance as Capacitance
+    from poisson.run.conductors import capacitance as capacitance
     from poisson.run.effective import Effective as Effective
     from poisson.run.effective import effective as effective
     from poisson.run.run import solve as solve
@@ -61,9 +64,11 @@ _PLACES = {
     "Body": ("poisson.problem.bodies", "Body"),
     "Case": ("poisson.case", "Case"),
     "load_case": ("poisson.case", "load"),
+    "Capacitance": ("poisson.run.conductors", "Capacitance"),
     "CheckWarning": ("poisson.errors", "CheckWarning"),
     "NotConverged": ("poisson.errors", "NotConverged"),
     "PoissonError": ("poisson.errors", "PoissonError"),
+    "capacitance": ("poisson.run.conductors", "capacitance"),
     "Effective": ("poisson.run.effective", "Effective"),
     "effective": ("poisson.run.effective", "effective"),
     "Interrupted": ("poisson.run.solution", "Interrupted"),
@@ -78,6 +83,7 @@ _PLACES = {
 
 __all__ = [
     "Body",
+    "Capacitance",
     "Case",
     "CheckWarning",
     "Effective",
@@ -89,6 +95,7 @@ __all__ = [
     "Solution",
     "Solver",
     "Status",
+    "capacitance",
     "effective",
     "load",
     "load_case",

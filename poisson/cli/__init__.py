@@ -20,6 +20,7 @@ from functools import partial
 from poisson.backends.registry import NAMES, backend_names
 from poisson.cli.averaging import effective
 from poisson.cli.calling import bench_call, bench_command
+from poisson.cli.capacitances import capacitance
 from poisson.cli.checking import check
 from poisson.cli.comparing import compare
 from poisson.cli.measuring import (
@@ -62,6 +63,7 @@ GROUPS: dict[str, dict[str, Callable[..., Invocation | SharedInvocation]]] = {
         "check CASE": check,
         "solve CASE": solve,
         "effective CASE": effective,
+        "capacitance CASE": capacitance,
         "sweep CASE": sweep,
         "verify CASE": verify,
     },

@@ -43,6 +43,8 @@ class Ended:
         if solution.error_bar is not None:
             lines.append(f"error bar   {solution.error_bar:.3e} (max), estimated from coarser grids")
         lines.append(f"u           {self.ends[0]:.6g} to {self.ends[1]:.6g}")
+        for name, found in solution.bodies.items():
+            lines.append(f"{name:<11} {', '.join(f'{what} {value:.6g}' for what, value in found.items())}")
         if solution.times:
             parts = ", ".join(f"{part} {value:.3g} s" for part, value in solution.times.items())
             lines.append(f"time        {sum(solution.times.values()):.3g} s: {parts}")
@@ -72,6 +74,7 @@ class Ended:
             "error_bar": solution.error_bar,
             "u_min": self.ends[0],
             "u_max": self.ends[1],
+            **({"bodies": solution.bodies} if solution.bodies else {}),
             "seconds": dict(solution.times),
             "file": self.files[0],
             "xdmf": self.files[1],

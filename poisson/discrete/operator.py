@@ -45,7 +45,7 @@ class Coefficients:
     `holds`: whether fixed nodes or c determine every free node; without it the faces and the range of c say so. Links
     may be zero where there is a mask: `poisson.discrete.mask` finds both numbers. A node without an equation, whose
     diagonal would be zero, belongs to the mask: f says nothing there, and u keeps the initial guess.
-    `cut`: whether links are those of faces that surfaces close in part (`poisson.discrete.obstacles`).
+    `cut`: whether surfaces cut links, or close the faces of control volumes in part.
     """
 
     links: tuple[Any, ...] | None

@@ -95,7 +95,9 @@ class Rows:
     left outside of the bodies.
 
     `index`: of the M nodes in an array. `beside`: of their neighbours, for each side of each axis, shape ``(K, M)``.
-    `weights`: of the same shape; 0 for what is inside. `terms`: what the surfaces add to f there.
+    `weights`: of the same shape; 0 for what is inside. `terms`: what the surfaces add to f there. `links`: the part of
+    the diagonal that each whole link has, of the shape of `weights`. `rest`: c without the terms of the surfaces.
+    `share`: the part of the control volume outside of the bodies.
     """
 
     index: tuple[Indices, ...]
@@ -105,14 +107,17 @@ class Rows:
     weights: Values
     constant: Values
     terms: Values
+    links: Values
+    rest: Values
+    share: Values
 
     def on(self, xp: ModuleType) -> Rows:
         """The same for arrays of a module, numpy or that of a device."""
         if xp is np:
             return self
         index, beside = (tuple(map(xp.asarray, each)) for each in (self.index, self.beside))
-        values = (self.scale, self.diagonal, self.weights, self.constant, self.terms)
-        return Rows(index, beside, *map(xp.asarray, values))
+        names = ("scale", "diagonal", "weights", "constant", "terms")
+        return replace(self, index=index, beside=beside, **{name: xp.asarray(getattr(self, name)) for name in names})
 
     def correct(self, u: Any, r: Any) -> None:
         """Make the residual of the symmetric form that of this one."""
@@ -359,6 +364,11 @@ class Surface:
             found[which] = values
         return found
 
+    @cached_property
+    def terms(self) -> Values:
+        """The terms of the surfaces with given values in the source, at the nodes beside them, in U/L²."""
+        return self._sums(self.conductance * self.given).values
+
     # ---- on arrays
 
     @cached_property
@@ -424,7 +434,7 @@ class Surface:
         if self.obstacles:
             # Where these cut control volumes, the symmetric form stays.
             inner &= self.obstacles.open.volumes.reshape(shape)[index] == 1.0
-        whole = length.sum(axis=1)
+        whole, gaps = length.sum(axis=1), length.copy()
         strength[cuts.axis, cuts.side, row] = self.conductance
         length[cuts.axis, cuts.side, row] *= cuts.theta
         factor = np.where(inner, whole / length.sum(axis=1), 1.0)
@@ -432,10 +442,18 @@ class Surface:
         rest = c[index] - own.values
         before, after = strength.sum(axis=(0, 1)) + rest, (factor * strength.sum(axis=1)).sum(axis=0) + rest
         extra = (factor - 1.0)[:, np.newaxis] * strength
+        # What is left of a line of nodes ends at the surface, and not half a link beyond the last node.
+        share, ends = np.ones(size), np.zeros(cuts.node.size)
+        for axis, which, _ in self._along():
+            line = self.lattice.axes[axis]
+            width = line.lengths[self.numbers[self.lattice.array_axis(axis)][which]]
+            ends[which] = (cuts.theta[which] - 0.5) * gaps[axis, cuts.side[which], row[which]] / width
+        np.add.at(share, row, ends / dimension)
         constant = np.zeros(size)
         np.add.at(constant, row, -extra[cuts.axis, cuts.side, row] * self.given)
-        weights = extra.copy()
-        weights[cuts.axis, cuts.side, row] = 0.0
+        weights, links_left = extra.copy(), strength.copy()
+        for each in (weights, links_left):
+            each[cuts.axis, cuts.side, row] = 0.0
         return Rows(
             index=index,
             beside=np.unravel_index(beside.reshape(-1, size), shape),
@@ -443,7 +461,10 @@ class Surface:
             diagonal=extra.sum(axis=(0, 1)),
             weights=weights.reshape(-1, size),
             constant=constant,
-            terms=self._sums(self.conductance * self.given).values,
+            terms=self.terms,
+            links=links_left.reshape(-1, size),
+            rest=rest,
+            share=share,
         )
 
     def on(self, operator: Operator, backend: Maker) -> Operator:
@@ -483,7 +504,7 @@ class Surface:
                 True,
             )
             assert whole.coefficients is not None
-            return replace(whole, coefficients=replace(whole.coefficients, links=arrays))
+            return replace(whole, coefficients=replace(whole.coefficients, links=arrays, cut=True))
         free = np.zeros(shape, dtype=bool)
         free[self.lattice.free] = cuts.inside[self.lattice.free] == 0
         ends = (float(c[free].min()), float(c[free].max())) if free.any() else (0.0, 0.0)
@@ -491,5 +512,7 @@ class Surface:
         # Nodes beside a surface hold those that links connect with them, and what no surface cuts off is the whole.
         holds = self.holds or self.lattice.holds or ends[1] > 0.0
         c[cuts.inside > 0] = FIXED
-        found = replace(before, links=arrays, c=backend.from_host(c), c_range=ends, fixed=fixed, holds=holds)
+        found = replace(
+            before, links=arrays, c=backend.from_host(c), c_range=ends, fixed=fixed, holds=holds, cut=self.holds
+        )
         return replace(operator, a=1.0, c=0.0, coefficients=found)

@@ -65,6 +65,9 @@ def unit_of(name: str, units: Units) -> str:
 SIGNAL = "signal"
 """The entry of the provenance with the name of the signal that ended a solve."""
 
+CHARGE, POTENTIAL = "charge of ", "potential of "
+"""What the entries of the provenance with the charge and the potential of a body begin with, before its name."""
+
 
 class FieldMissing(PoissonError, KeyError):
     """A solution does not have a field that was not asked for."""
@@ -226,6 +229,29 @@ class Record:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", Fields(self.fields))
+
+    @property
+    def bodies(self) -> dict[str, dict[str, float]]:
+        """The charge of each body with given values, and the potential of each that floats, by its name.
+
+        A charge is ∮ −a ∂u/∂n over the surface, with the normal out of the body, in U·L^(d−2). Charges, fluxes and
+        ∫(f − c u) outside of the bodies balance as the fluxes alone do in a box without bodies.
+
+        Examples
+        --------
+        >>> disc = {"shape": "sphere", "center": (0.5, 0.5), "radius": 0.2}
+        >>> problem = poisson.Problem.on_box((65, 65), bodies=[poisson.Body(disc, dirichlet=1.0, name="wire")])
+        >>> solution = poisson.solve(problem)
+        >>> charge = solution.bodies["wire"]["charge"]
+        >>> round(charge, 2), round(sum(solution.fluxes().values()) / charge, 6)
+        (6.32, 1.0)
+        """
+        found: dict[str, dict[str, float]] = {}
+        for key, value in self.provenance.items():
+            for prefix in (CHARGE, POTENTIAL):
+                if key.startswith(prefix):
+                    found.setdefault(key.removeprefix(prefix), {})[prefix.partition(" ")[0]] = float(value)
+        return found
 
     @property
     def advice(self) -> str:

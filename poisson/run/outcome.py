@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import poisson
 from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
-from poisson.output.record import all_finite
+from poisson.output.record import CHARGE, all_finite
 from poisson.problem.arrays import brought
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, PartField
@@ -27,6 +27,7 @@ from poisson.solvers import registry
 from poisson.solvers.rounding import at_rounding_in_norm
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status
+from poisson.solvers.surface import SurfaceOperations
 from poisson.words import article
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         setup.operations.norm(result.u, setup.norms)
         return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 
+    if isinstance(setup.operations, SurfaceOperations):
+        found = setup.operations.charges(result.u, setup.source)
+        origin = dict(origin) | {f"{CHARGE}{name}": charge for name, charge in found.items()}
     fields: dict[str, NDArray[Any]] = {}
     if setup.differences is not None:
         named = tuple(name for name in wanted if name in VECTORS)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.discrete.obstacles import KINDS
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError
 from poisson.problem.bodies import DIELECTRIC, HELD
@@ -142,8 +141,10 @@ class Sample:
 
     @property
     def fixed(self) -> tuple[float, float] | None:
-        """The least and the largest value that a Dirichlet face holds, in U; None without one."""
+        """The least and the largest value that a Dirichlet face, or a number a body, holds, in U; None without one."""
         held = [each for face, each in self.value.items() if self.problem.faces[face].kind.fixes]
+        numbers = [number(body.dirichlet) for body in self.problem.bodies if body.dirichlet is not None]
+        held += [np.array(value) for value in numbers if value is not None]
         if not held:
             return None
         return min(float(each.min()) for each in held), max(float(each.max()) for each in held)
@@ -181,7 +182,7 @@ class Sample:
                 c=self.c,
                 fixed=max(self.insulated, int(kinds != {DIELECTRIC})),
                 holds=True if holds else None,
-                cut=not kinds.isdisjoint(KINDS),
+                cut=kinds != {DIELECTRIC},
             )
             return replace(laplacian, coefficients=coefficients)
         constant = 0.0 if c is None or absorbs else c

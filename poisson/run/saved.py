@@ -18,6 +18,7 @@ from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
 from poisson.mesh.system import SYSTEMS
 from poisson.output.reading import EDITED, Placed, Stored, one_line, read
+from poisson.output.record import POTENTIAL
 from poisson.problem.faces import Face
 from poisson.problem.fields import FieldFile
 from poisson.problem.problem import Problem
@@ -72,8 +73,14 @@ def load(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool 
     stored = read(path, fields, free=_free, lazy=lazy)
     if stored.edited:
         log.warning("%s: %s", path, EDITED)
+    problem = _problem(path, stored)
+    if any(body.floating for body in problem.bodies):
+        from poisson.run.conductors import held
+
+        told = {name.removeprefix(POTENTIAL): value for name, value in stored.provenance.items()}
+        problem = held(problem, {body.name: float(told.get(body.name, 0.0)) for body in problem.bodies})
     return Solution(
-        problem=_problem(path, stored),
+        problem=problem,
         u=stored.u,
         status=stored.status,
         iterations=stored.iterations,

@@ -21,7 +21,7 @@ from poisson.case.combinations import clashes
 from poisson.case.settings import FieldName
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, PoissonError
-from poisson.output.record import SIGNAL
+from poisson.output.record import POTENTIAL, SIGNAL
 from poisson.problem.given import Boundary, Condition, Data
 from poisson.problem.problem import Problem, no_problem
 from poisson.run import distribution, interrupts
@@ -130,11 +130,16 @@ class Solver:
         >>> poisson.Solver.of(case).solve().u.shape
         (33, 33)
         """
-        solver = cls.__new__(cls)
-        solver._begin(Request.of_case(case, comm, count=count))
-        return solver
+        return of_request(cls, Request.of_case(case, comm, count=count))
 
     def _begin(self, request: Request) -> None:
+        self._potentials: dict[str, str | int | float] = {}
+        if any(body.floating for body in request.problem.bodies):
+            from poisson.run.conductors import held, potentials
+
+            found = potentials(request)
+            request = replace(request, problem=held(request.problem, found))
+            self._potentials = {f"{POTENTIAL}{name}": value for name, value in found.items()}
         self.request = request
         self.problem, self.settings, self.run, self.ranks = (
             request.problem,
@@ -419,6 +424,8 @@ class Solver:
             }
         with ranks.agreed():
             others = {name for name, data in given.items() if data is not None}
+            if others and self._potentials:
+                raise CaseError([f"{min(others)}: other data where bodies float; allowed: a solver of their own"])
             if others:
                 problem = problem.having(**given)
             # A source has no say in what goes together.
@@ -437,7 +444,7 @@ class Solver:
         discretisation = self._loader.fill(discretisation)
         times = {"setup": clock.seconds() + self._seconds}
         self._seconds = 0.0
-        origin = provenance(setup, started) | ranks.provenance()
+        origin = provenance(setup, started) | ranks.provenance() | self._potentials
         stopping = setup.stopping
         asked = ranks.interrupted(interrupted)
         begun, between = None, lambda iterate: asked()
@@ -491,8 +498,15 @@ def _rebuilt(
     count: bool,
 ) -> Solver:
     """Make the copy of a copied or pickled solver."""
+    ranks = Ranks(communicator_of(None), run.ranks)
+    return of_request(kind, Request(problem, settings, run, fields, order, ranks, count))
+
+
+def of_request(kind: type[Solver], request: Request) -> Solver:
+    """The solver of a request."""
     solver = kind.__new__(kind)
-    solver._begin(Request(problem, settings, run, fields, order, Ranks(communicator_of(None), run.ranks), count))
+    solver._arrays = (None, ())
+    solver._begin(request)
     return solver
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from poisson.backends.base import Array, Operations
-from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
@@ -257,7 +257,7 @@ def in_float32(operations: Operations, before: Operator | None = None) -> Operat
         a = tuple(rounded(*pair, of_links) for pair in zip(coefficients.links, kept, strict=True))
         a_range = scaled(coefficients.a_range, of_links)
     ends = scaled(coefficients.c_range, unit)
-    single = Coefficients(a, c, a_range, ends, fixed=coefficients.fixed, holds=coefficients.holds, cut=coefficients.cut)
+    single = replace(coefficients, links=a, c=c, a_range=a_range, c_range=ends, alpha=())
     return replace(operator, c=unit * operator.c, coefficients=single)
 
 

@@ -64,7 +64,7 @@ class Roughness:
         if coefficients is None or coefficients.links is None:
             return ""
         if coefficients.cut:
-            return "bodies close control volumes in part"
+            return "surfaces cut links"
         least, largest = coefficients.a_range
         # Links that are 0 are not in the range.
         if largest <= LEAST_RANGE * least and coefficients.holds is None:

@@ -78,11 +78,22 @@ class SurfaceOperations:
 
     def at_surfaces(self, array: Array) -> Values:
         """The values at the nodes beside surfaces, on the host."""
+        return self._at(array, self.rows.index)
+
+    def charges(self, u: Array, f: Array) -> dict[str, float]:
+        """The charges of the bodies (`poisson.discrete.charges`)."""
+        from poisson.discrete.charges import charges
+
+        surface, f = self._surface, self.symmetric.settled(f)
+        assert surface.beside is not None
+        return charges(surface, surface.beside, self.at_surfaces(u), self._at(u, self.rows.beside), self.at_surfaces(f))
+
+    def _at(self, array: Array, index: Any) -> Values:
         backend = self.symmetric.backend
         if not backend.views:
-            return np.asarray(backend.to_host(array)[self.rows.index], dtype=np.float64)
+            return np.asarray(backend.to_host(array)[index], dtype=np.float64)
         with backend.ordered():
-            values = backend.view(array)[self.rows.index]
+            values = backend.view(array)[index]
         return np.asarray(values if isinstance(values, np.ndarray) else values.get(), dtype=np.float64)
 
 

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""Conductors: the capacitances of bodies, and the potentials of those that float, by superposition."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.errors import CaseError
+from poisson.problem.expressions import Expression
+from poisson.problem.problem import Problem, number
+
+if TYPE_CHECKING:
+    from poisson.case import Case
+    from poisson.problem.bodies import Body
+    from poisson.run.request import Request
+    from poisson.run.solution import Solution
+
+FACES = "faces"
+"""The name of all Dirichlet faces together, as a conductor."""
+
+RTOL = 1e-10
+"""The tolerance of the solves for capacitances, if none is given."""
+
+SINGULAR = 1e-9
+"""Influences whose inverse is larger by this than they are determine no potentials."""
+
+UNHELD = "body: nothing but bodies that float; allowed: a body or a face with a potential beside them"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Capacitance:
+    """The Maxwell capacitance matrix of conductors.
+
+    `names`: the conductors, bodies first; the Dirichlet faces are one together, the last. `matrix`: in units of ε₀ and
+    of L, in 2D of ε₀ alone, per length: the charge on each conductor (row) where the potential of one of them (column)
+    is 1, and 0 that of the others. `solutions`: for each body, where it has the potential 1.
+    """
+
+    names: tuple[str, ...]
+    matrix: NDArray[np.float64]
+    solutions: tuple[Solution, ...] = field(repr=False)
+
+    @property
+    def converged(self) -> bool:
+        """Whether all solves did.
+
+        Examples
+        --------
+        >>> wire = poisson.Body("hypot(x - 0.5, y - 0.5) < 0.2", dirichlet=1.0)
+        >>> poisson.capacitance(poisson.Problem.on_box((33, 33), bodies=[wire])).converged
+        True
+        """
+        return all(solution.status.success for solution in self.solutions)
+
+
+def capacitance(problem: Problem, **options: Any) -> Capacitance:
+    """The capacitance matrix of the bodies with given potentials or charges, and of the Dirichlet faces.
+
+    The symmetric form is solved, once for each body; f and the potentials that are given play no part. The matrix is
+    symmetric, and as no flow leaves the box otherwise its rows add up to zero.
+
+    Parameters
+    ----------
+    problem : Problem
+        With bodies that are ``dirichlet`` or ``floating``, beside any obstacles and dielectrics, and with c = 0.
+    **options
+        As `poisson.Solver` takes them; by default ``rtol=1e-10``.
+
+    Returns
+    -------
+    Capacitance
+        The names of the conductors and the matrix.
+
+    Raises
+    ------
+    CaseError
+        If there is no conductor, or c or α is not zero.
+
+    Examples
+    --------
+    >>> disc = {"shape": "sphere", "center": (0.0, 0.0), "radius": 0.25}
+    >>> bodies = [poisson.Body(disc, dirichlet=1.0, name="wire"), poisson.Body("hypot(x, y) > 0.9", dirichlet=0.0)]
+    >>> coax = poisson.Problem.on_box((129, 129), lower=(-1, -1), upper=(1, 1), bodies=bodies)
+    >>> found = poisson.capacitance(coax)
+    >>> found.names, round(found.matrix[0, 0], 2), round(2 * np.pi / np.log(0.9 / 0.25), 2)
+    (('wire', 'body2', 'faces'), 4.9, 4.91)
+    """
+    from poisson.run.request import Request
+
+    run: dict[str, Any] = {
+        name: options.pop(name) for name in ("backend", "precision", "threads", "ranks") if name in options
+    }
+    fields, order = options.pop("fields", ()), options.pop("order", 2)
+    return _capacitance(Request.of_problem(problem, {"rtol": RTOL} | options, run, fields, order))
+
+
+def capacitance_of(case: Case) -> Capacitance:
+    """The same of a case, with its settings."""
+    from poisson.run.request import Request
+
+    return _capacitance(Request.of_case(case))
+
+
+def _capacitance(request: Request) -> Capacitance:
+    from poisson.run.solver import Solver, of_request
+
+    problem = request.problem
+    conductors = [body for body in problem.bodies if body.kind in ("dirichlet", "floating")]
+    if not conductors:
+        raise CaseError(["body: no conductor; allowed: bodies with dirichlet or floating = true"])
+    absorbs = any(face.absorbs for face in problem.faces) or any(body.kind == "robin" for body in problem.bodies)
+    if number(problem.c) != 0.0 or absorbs or problem.open_faces:
+        raise CaseError(["equation.c: c, a robin condition or an open face; allowed for capacitances: c = 0, no alpha"])
+    solutions, rows = [], []
+    for body in conductors:
+        given = _unit(replace(problem, surface="symmetric"), body)
+        solution = of_request(Solver, replace(request, problem=given)).keep_on(None, None, lambda: False)
+        solutions.append(solution)
+        rows.append([solution.bodies[each.name]["charge"] for each in conductors])
+    matrix = np.array(rows)
+    matrix = (matrix + matrix.T) / 2.0
+    names = tuple(body.name for body in conductors)
+    if any(face.kind.fixes for face in problem.faces):
+        rest = -matrix.sum(axis=0)
+        matrix = np.block([[matrix, rest[:, np.newaxis]], [rest[np.newaxis], np.array([[-rest.sum()]])]])
+        names += (FACES,)
+    return Capacitance(names, matrix, tuple(solutions))
+
+
+def potentials(request: Request) -> dict[str, float]:
+    """The potentials of the bodies that float, by name.
+
+    With all of them at 0 each has some charge; with one of them at 1 and all other data zero it has its influence.
+
+    Raises CaseError if nothing determines them.
+    """
+    from poisson.run.solver import Solver, of_request
+
+    problem = request.problem
+    absorbs = number(problem.c) != 0.0 or any(face.kind.fixes or face.absorbs for face in problem.faces)
+    if not absorbs and all(body.kind not in ("dirichlet", "robin") for body in problem.bodies):
+        raise CaseError([UNHELD])
+    floating = [body for body in problem.bodies if body.floating]
+
+    def charges(given: Problem) -> list[float]:
+        solver = of_request(Solver, replace(request, problem=given, fields=(), count=False))
+        found = solver.keep_on(None, None, lambda: False).bodies
+        return [found[body.name]["charge"] for body in floating]
+
+    missing = np.array([body.charge for body in floating]) - charges(held(problem, {}))
+    influence = np.array([charges(_unit(problem, body)) for body in floating]).T
+    values = np.linalg.eigvals(influence)
+    if not np.abs(values).min() > SINGULAR * np.abs(values).max():
+        raise CaseError([UNHELD])
+    found = np.linalg.solve(influence, missing)
+    log.info("%s", ", ".join(f"{body.name} floats at {value:.6g}" for body, value in zip(floating, found, strict=True)))
+    return {body.name: float(value) for body, value in zip(floating, found, strict=True)}
+
+
+def held(problem: Problem, values: Mapping[str, float]) -> Problem:
+    """The problem with the bodies that float at these potentials; at 0 those without one."""
+    bodies = tuple(
+        replace(body, floating=False, charge=None, dirichlet=Expression.constant(values.get(body.name, 0.0)))
+        if body.floating
+        else body
+        for body in problem.bodies
+    )
+    return replace(problem, bodies=bodies)
+
+
+def _unit(problem: Problem, at: Body) -> Problem:
+    """The problem with one body at the potential 1, and all other data zero."""
+    nothing = Expression.constant(0.0)
+    bodies = []
+    for body in problem.bodies:
+        kind = "dirichlet" if body.floating else body.kind
+        value = body.a if kind == "a" else Expression.constant(float(body is at))
+        given: dict[str, Any] = {"floating": False, "charge": None, kind: value}
+        bodies.append(replace(body, **given))
+    faces = tuple(face if face.value is None else replace(face, value=nothing) for face in problem.faces)
+    return replace(problem, bodies=tuple(bodies), faces=faces, f=nothing, initial=nothing, exact=None)

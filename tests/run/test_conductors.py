@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""Charges, bodies that float, and capacitances, against exact and published values, and the law of Gauss.
+
+Covers poisson.run.conductors, poisson.discrete.charges and poisson.cli.capacitances.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.places import ROOT
+
+import poisson
+from poisson.cli import main
+from poisson.problem.given import Form
+from poisson.run.conductors import FACES
+
+
+def sphere(*center: float, radius: float) -> dict[str, Any]:
+    return {"shape": "sphere", "center": center, "radius": radius}
+
+
+def cylinders(n: int, surface: Form = "shortley_weller") -> poisson.Problem:
+    bodies = [
+        poisson.Body(sphere(0.25, 0.0, radius=0.3), dirichlet=1.0, name="wire"),
+        poisson.Body("hypot(x, y) > 0.9", dirichlet=0.0, name="shell"),
+    ]
+    return poisson.Problem.on_box((n, n), lower=(-1.0, -1.0), upper=(1.0, 1.0), bodies=bodies, surface=surface)
+
+
+EXACT = 2.0 * math.pi / math.acosh((0.9**2 + 0.3**2 - 0.25**2) / (2.0 * 0.9 * 0.3))
+"""The capacitance of eccentric cylinders, per length, over ε₀."""
+
+
+def test_the_charge_of_eccentric_cylinders_is_of_second_order() -> None:
+    """Three times better than that: what is left in h³ is as large."""
+    errors = []
+    for n in (33, 65, 129):
+        found = poisson.solve(cylinders(n), rtol=1e-10).bodies
+        assert found["shell"]["charge"] == pytest.approx(-found["wire"]["charge"], abs=1e-8)
+        errors.append(abs(found["wire"]["charge"] / EXACT - 1.0))
+    assert errors[0] < 3e-4 and np.log2(np.divide(errors[:-1], errors[1:])).min() > 1.85
+
+
+@pytest.mark.parametrize("surface", ["shortley_weller", "symmetric"])
+def test_charges_and_fluxes_balance_what_is_made_to_rounding(surface: Form) -> None:
+    """On stretched nodes, with a that varies, c, two bodies and a face with a flux."""
+    axes = ({"nodes": np.linspace(0.0, 1.0, 33) ** 1.2}, {"uniform": (0.0, 1.0, 29)})
+    bodies = [
+        poisson.Body(sphere(0.31, 0.4, radius=0.11), dirichlet="1 + x", name="one"),
+        poisson.Body("abs(x - 0.7) < 0.003 and abs(y - 0.5) < 0.2", dirichlet=-1.0, name="plate"),
+    ]
+    boundary = {"x_lower": 0.3, "x_upper": {"neumann": 0.4}, "y": "periodic"}
+    problem = poisson.Problem.on_lattice(axes, a="1 + x*y", c=0.0, boundary=boundary, bodies=bodies, surface=surface)
+    solution = poisson.solve(problem, rtol=1e-13)
+    charges = [found["charge"] for found in solution.bodies.values()]
+    assert len(charges) == 2 and abs(sum(charges) - sum(solution.fluxes().values())) < 1e-9
+
+
+def test_a_source_outside_of_a_body_leaves_through_it() -> None:
+    """f = 1 around a disc in a box without flow through its faces."""
+    problem = poisson.Problem.on_box(
+        (65, 65),
+        f=1.0,
+        boundary={"all": {"neumann": 0.0}},
+        bodies=[poisson.Body(sphere(0.5, 0.5, radius=0.2), dirichlet=0.0)],
+    )
+    assert poisson.solve(problem, rtol=1e-11).bodies["body1"]["charge"] == pytest.approx(
+        -(1.0 - math.pi * 0.04), abs=5e-4
+    )
+
+
+def test_the_capacitance_of_a_square_coaxial_line_is_that_of_bowman() -> None:
+    """The side of the outer conductor is twice that of the inner one: 36.81 ohm (F. Bowman, Introduction to elliptic
+    functions, 1953, page 99). At the corners the error is of the order 4/3.
+    """
+    found = []
+    for n in (65, 129):
+        box = {"shape": "box", "center": (0.0, 0.0), "size": (1.0, 1.0)}
+        problem = poisson.Problem.on_box(
+            (n, n), lower=(-1.0, -1.0), upper=(1.0, 1.0), bodies=[poisson.Body(box, dirichlet=1.0)]
+        )
+        result = poisson.capacitance(problem)
+        assert result.names == ("body1", FACES) and result.converged
+        assert result.matrix[0, 0] == pytest.approx(sum(result.solutions[0].fluxes().values()), rel=1e-8)
+        found.append(result.matrix[0, 0])
+    limit = found[1] + (found[1] - found[0]) / (2.0 ** (4.0 / 3.0) - 1.0)
+    assert 376.730313 / limit == pytest.approx(36.81, abs=0.005)
+
+
+def test_the_matrix_is_symmetric_and_its_rows_add_up_to_nothing() -> None:
+    bodies = [
+        poisson.Body(sphere(0.3, 0.3, 0.4, radius=0.15), dirichlet=3.0, name="one"),
+        poisson.Body(sphere(0.7, 0.6, 0.5, radius=0.1), floating=True, charge=1.0, name="two"),
+        poisson.Body("z < 0.1", dirichlet=0.0, name="floor"),
+    ]
+    problem = poisson.Problem.on_box((17, 17, 17), f=1.0, boundary={"x": "periodic", "all": 0.0}, bodies=bodies)
+    found = poisson.capacitance(problem, backend="openmp", rtol=1e-11)
+    assert found.names == ("one", "two", "floor", FACES)
+    assert np.array_equal(found.matrix, found.matrix.T)
+    assert np.abs(found.matrix.sum(axis=0)).max() < 1e-12 * np.abs(found.matrix).max()
+    assert (np.diag(found.matrix) > 0.0).all() and (found.matrix - np.diag(np.diag(found.matrix)) <= 0.0).all()
+    for row, solution in enumerate(found.solutions):
+        charges = [solution.bodies[name]["charge"] for name in found.names[:3]]
+        assert np.abs(charges - found.matrix[row, :3]).max() < 1e-7
+
+
+def test_spheres_in_spheres() -> None:
+    bodies = [
+        poisson.Body(sphere(0.0, 0.0, 0.0, radius=0.3), dirichlet=1.0),
+        poisson.Body("hypot(hypot(x, y), z) > 0.9", dirichlet=0.0),
+    ]
+    problem = poisson.Problem.on_box((33, 33, 33), lower=(-1.0,) * 3, upper=(1.0,) * 3, bodies=bodies)
+    charge = poisson.solve(problem, backend="openmp").bodies["body1"]["charge"]
+    assert charge == pytest.approx(4.0 * math.pi * 0.27 / 0.6, rel=1e-3)
+
+
+def test_a_body_that_floats_has_its_charge_and_one_potential() -> None:
+    """Between eccentric cylinders the charge that is given brings the potential that the capacitance says."""
+    bodies = [
+        poisson.Body(sphere(0.25, 0.0, radius=0.3), floating=True, charge=2.0, name="wire"),
+        poisson.Body("hypot(x, y) > 0.9", dirichlet=0.5, name="shell"),
+    ]
+    problem = poisson.Problem.on_box((65, 65), lower=(-1.0, -1.0), upper=(1.0, 1.0), bodies=bodies)
+    solution = poisson.solve(problem, rtol=1e-10)
+    found = solution.bodies["wire"]
+    assert found["charge"] == pytest.approx(2.0, abs=1e-7)
+    assert found["potential"] == pytest.approx(0.5 + 2.0 / EXACT, rel=2e-4)
+    inside = np.hypot(*np.meshgrid(*(problem.lattice.coordinates(axis) - 0.25 * (axis == 0) for axis in (0, 1)))) < 0.29
+    assert np.array_equal(solution.u[inside], np.full(np.count_nonzero(inside), found["potential"]))
+
+
+def test_what_floats_knows_its_potential_from_a_file(tmp_path: Path) -> None:
+    case = poisson.load_case(ROOT / "cases" / "electrodes.toml", ["domain.shape = [33, 25]"])
+    solution = poisson.solve(case)
+    loaded = poisson.load(solution.save(tmp_path / "electrodes.h5"))
+    assert loaded.bodies == solution.bodies and set(solution.bodies) == {"anode", "cathode", "rod"}
+    assert np.array_equal(loaded.E, solution.E) and loaded.problem.bodies == solution.problem.bodies
+
+
+def test_the_command_prints_the_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+    case = ["capacitance", str(ROOT / "cases" / "electrodes.toml"), "--set", "domain.shape=[33,25]"]
+    assert main([*case, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["names"] == ["anode", "cathode", "rod", FACES] and record["converged"]
+    assert np.abs(np.sum(record["matrix"], axis=0)).max() < 1e-12
+    assert main(case) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == record["names"]
+    assert float(lines[0].split()[1]) == pytest.approx(record["matrix"][0][0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"bodies": [poisson.Body("x < 0.3", neumann=0.0)]}, "body: no conductor; allowed: bodies with dirichlet or"),
+        ({"bodies": [poisson.Body("x < 0.3", dirichlet=0.0)], "c": 1.0}, "equation.c: c, a robin condition or an open"),
+    ],
+)
+def test_what_has_no_capacitance_is_refused(given: dict[str, Any], line: str) -> None:
+    with pytest.raises(poisson.PoissonError) as error:
+        poisson.capacitance(poisson.Problem.on_box((9, 9), **given))
+    assert str(error.value).startswith(line) and "\n" not in str(error.value)
+
+
+def test_potentials_that_nothing_determines_are_refused_and_other_data_too() -> None:
+    body = poisson.Body(sphere(0.5, 0.5, radius=0.2), floating=True)
+    with pytest.raises(poisson.PoissonError, match=r"^body: nothing but bodies that float; allowed: a body or a face"):
+        poisson.solve(poisson.Problem.on_box((17, 17), boundary={"all": {"neumann": 0.0}}, bodies=[body]))
+    solver = poisson.Solver(poisson.Problem.on_box((17, 17), bodies=[body]))
+    with pytest.raises(
+        poisson.PoissonError, match=r"^f: other data where bodies float; allowed: a solver of their own"
+    ):
+        solver.solve(f=1.0)
