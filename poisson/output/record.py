@@ -244,7 +244,7 @@ class Record:
         >>> solution = poisson.solve(problem)
         >>> charge = solution.bodies["wire"]["charge"]
         >>> round(charge, 2), round(sum(solution.fluxes().values()) / charge, 6)
-        (6.32, 1.0)
+        (6.33, 1.0)
         """
         found: dict[str, dict[str, float]] = {}
         for key, value in self.provenance.items():
