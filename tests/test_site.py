@@ -28,7 +28,7 @@ from scripts import site_links
 DOCS = ROOT / "docs"
 PLACEHOLDER = "https://example.org/"
 INTERNAL = {
-    "Problem": {"coarser", "guess", "having", "varies"},
+    "Problem": {"cuts", "even", "open_faces", "separable", "coarser", "guess", "having", "varies"},
     "Solver": {"backend", "keep_on", "ledger", "local_backend", "of", "operator"},
     "Status": {"goes_on"},
 }
