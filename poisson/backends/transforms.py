@@ -126,8 +126,7 @@ class ScipyTransform:
 class EigenvectorTransform:
     """An `AxisTransform` by the eigenvectors of the operator along an axis: matrix products, for any axis.
 
-    `operator`: the operator on the arrays. `axis`: the axis; 0 is x. `halves`: whether the even and the odd parts of
-    lines may be apart.
+    `operator`: the operator on the arrays. `axis`: the axis; 0 is x.
 
     References
     ----------
@@ -135,11 +134,11 @@ class EigenvectorTransform:
     methods", Numerische Mathematik 6, 1964.
     """
 
-    def __init__(self, operator: Operator, axis: int, *, halves: bool = True) -> None:
+    def __init__(self, operator: Operator, axis: int) -> None:
         line = operator.lattice.axes[axis]
         self.axis = axis
         self._ways: Sequence[Any]
-        self._halves = _even_and_odd(line) if halves else None
+        self._halves = _even_and_odd(line)
         if self._halves:
             values, self._ways = self._halves
         else:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import next_fast_len
+from scipy import fft
 
 from poisson.discrete.green import Times, on_a_line
 from poisson.discrete.operator import Operator
@@ -64,9 +64,7 @@ class Open:
         return times.kernels(self.half, self.weight)
 
     def factors(self, times: Times) -> Values:
-        from scipy.fft import dct
-
-        return np.asarray(dct(self.kernels(times), type=1, axis=1))
+        return np.asarray(fft.dct(self.kernels(times), type=1, axis=1))
 
     def between(self, kernels: Values, nodes: Any, plane: int) -> Values:
         """The kernels from a plane to nodes, with those from its image: columns for the nodes."""
@@ -245,7 +243,7 @@ def _line(far: Operator, axis: int, ends: Sequence[bool], xp: Any) -> Closed | O
         return Closed(xp.asarray(rows[:, line.free]), xp.asarray(columns[line.free]), coupling * values)
     wall = None if len(ends) == 2 else line.rules[0 if ends[0] else 1]
     free = _free(line, ends)
-    half = next_fast_len(line.nodes if wall is None else 2 * line.nodes)
+    half = fft.next_fast_len(line.nodes if wall is None else 2 * line.nodes)
     return Open(line.nodes, free, wall, wall is not None and not ends[0], coupling, half)
 
 

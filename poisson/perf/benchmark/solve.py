@@ -33,6 +33,7 @@ from poisson.solvers.entries import Given
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
+from poisson.solvers.open_space import OpenSpace
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult
 from poisson.words import quantity
@@ -69,10 +70,11 @@ SINE_ARRAYS = 5
 
 @dataclass(frozen=True)
 class Way:
-    """A method to measure: its settings, and whether its cycles are in float32."""
+    """A method to measure: its settings, whether its cycles are in float32, and whether the faces are open."""
 
     settings: SolverSettings
     mixed: bool = False
+    opened: bool = False
 
 
 WAYS: Mapping[str, Way] = MappingProxyType(
@@ -80,6 +82,7 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "multigrid": Way(CYCLES),
         "mixed": Way(CYCLES, mixed=True),
         "fft": Way(SolverSettings(method="fft")),
+        "open": Way(SolverSettings(method="fft"), opened=True),
         "fmg": Way(CYCLES.having(stop="discretisation")),
         "cg": Way(SolverSettings(method="cg")),
         "cg-mixed": Way(SolverSettings(method="cg"), mixed=True),
@@ -93,7 +96,7 @@ VARYING_METHODS = ("cg", "cg-mixed")
 
 @dataclass(frozen=True)
 class Box:
-    """A box with Dirichlet faces: the nodes along x, y(, z), and by how much a is larger in a block in the middle.
+    """A box with Dirichlet or open faces: the nodes along x, y(, z), and by how much a is larger in a block within.
 
     Without methods to measure it is `CONSTANT_METHODS` or `VARYING_METHODS`.
     """
@@ -156,7 +159,7 @@ def _rows(
     """The measurements of all methods on a problem."""
     varies = problem.jump != 1.0
     chosen = methods or problem.methods or (VARYING_METHODS if varies else CONSTANT_METHODS)
-    direct = [method for method in chosen if method in ("fft", SINE)]
+    direct = [method for method in chosen if method in ("fft", "open", SINE)]
     if varies and direct:
         raise PoissonError(f"--method {direct[0]}: transforms need a constant a; leave out --jump, or measure cg")
     arrays = max(_arrays(method, len(problem.shape), varies) for method in chosen)
@@ -245,7 +248,10 @@ class _Ours:
         stand_in, self._ledger = counted(solves.backend)
         inner = stand_in.companion(np.float32).bind(in_float32(solves.operations)) if way.mixed else None
         coarser = solves.coarser() if way.settings.stopping.stop == "discretisation" else None
-        self._method = registry.make_method(Given(stand_in.bind(solves.operator), way.settings, inner, coarser))
+        operations = stand_in.bind(solves.operator)
+        self._method = registry.make_method(Given(operations, way.settings, inner, coarser))
+        if way.opened:
+            self._method = OpenSpace(operations, self._method, solves.operator, (True,) * 2 * len(solves.grid.shape))
         self._result: SolveResult | None = None
 
     def solve(self) -> int | None:
