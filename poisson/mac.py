@@ -10,7 +10,7 @@ coefficient, so that a projected velocity has a divergence of rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from operator import index
@@ -21,7 +21,7 @@ import numpy as np
 
 from poisson.errors import CaseError, IncompatibleSource
 from poisson.mesh.boundary import FACE_NAMES
-from poisson.mesh.grid import AXES, slabs
+from poisson.mesh.grid import AXES
 from poisson.problem.arrays import brought, is_array
 from poisson.problem.problem import Problem
 from poisson.run.exclusive import Exclusive
@@ -44,6 +44,12 @@ _PRESSURE: Mapping[str, Any] = {
 
 FEW = 1 << 15
 """Cells of a slab: its arrays stay in the cache between the steps of a pass."""
+
+MANY = 1 << 17
+"""Cells for each thread, for which it is worth while to start one."""
+
+TO_ROUNDING = 1e-15
+"""The tolerance of iterative methods, which they do not reach."""
 
 ROUNDING = 1e4
 """The difference of inflow and outflow, in units of rounding, up to which they balance."""
@@ -75,6 +81,9 @@ class Grid:
     >>> u.shape, v.shape, grid.divergence(u, v).shape
     ((4, 8), (5, 8), (4, 8))
     """
+
+    threads = 1
+    """Of the processor, for arrays of NumPy."""
 
     def __init__(
         self,
@@ -113,6 +122,15 @@ class Grid:
             tuple(count + (not line.wraps and place == self._place(axis)) for place, count in enumerate(self.shape))
             for axis, line in enumerate(self._axes)
         )
+
+        self._per_width = [self._inverse(axis, line.lengths) for axis, line in enumerate(self._axes)]
+        self._per_gap = [self._inverse(axis, line.gaps) for axis, line in enumerate(self._axes)]
+
+    def _inverse(self, axis: int, lengths: Any) -> Any:
+        """1 over lengths along an axis: a number where they are alike, else an array beside others."""
+        if lengths.min() == lengths.max():
+            return float(1.0 / lengths[0])
+        return 1.0 / self.problem.lattice.along(axis, lengths)
 
     def velocity(self, dtype: Any = np.float64) -> tuple[Any, ...]:
         """Components u, v(, w) of zeros, arrays of NumPy."""
@@ -176,53 +194,60 @@ class Grid:
                 [f"velocity: values of {', '.join(sorted(map(str, kinds)))}; allowed: one type of float for all"]
             )
 
-    def _weights(self, xp: ModuleType, axis: int, values: Any) -> Any:
-        """Values along an axis, to multiply arrays by; a number where all are the same."""
-        if values.min() == values.max():
-            return float(values[0])
-        return xp.asarray(self.problem.lattice.along(axis, values))
+    def _weights(self, xp: ModuleType, inverse: Sequence[Any], factor: float) -> list[Any]:
+        """What differences along each axis are multiplied by: a number, or an array where the cells are not alike."""
+        return [factor * each if isinstance(each, float) else xp.asarray(factor * each) for each in inverse]
 
     # ---- passes, some rows at a time, so that what lies between two steps of one stays in the cache
 
     def _divide(self, velocity: Sequence[Any], out: Any, factor: float) -> None:
         """out = factor times the divergence."""
-        xp, work = _module(out), None
-        weights = [self._weights(xp, axis, factor / line.lengths) for axis, line in enumerate(self._axes)]
-        for start, stop in _slabs(out):
+        xp = _module(out)
+        weights = self._weights(xp, self._per_width, factor)
+        alike = all(isinstance(each, float) and each == weights[0] for each in weights)
+
+        def divided(start: int, stop: int, work: Any) -> None:
             total = out[start:stop]
-            work = xp.empty_like(total) if work is None else work
             for axis, line in enumerate(self._axes):
-                part = work[: stop - start] if axis else total
+                part = work if axis else total
                 place = self._place(axis)
                 rows = (start, stop) if place == 0 else (0, line.nodes)
                 faces = velocity[axis] if place == 0 else velocity[axis][start:stop]
                 for upper, lower in _neighbours(line.nodes, rows, wraps=line.wraps, upwards=True):
                     cells = _at(place, slice(lower.start - rows[0], lower.stop - rows[0]))
                     xp.subtract(faces[_at(place, upper)], faces[_at(place, lower)], out=part[cells])
-                part *= weights[axis] if isinstance(weights[axis], float) or place else weights[axis][start:stop]
+                if not alike:
+                    part *= weights[axis] if isinstance(weights[axis], float) or place else weights[axis][start:stop]
                 if axis:
                     total += part
+            if alike:
+                total *= weights[0]
+
+        self._over(out, divided)
 
     def _correct(self, velocity: Sequence[Any], p: Any, factor: float, links: Sequence[Any] | None = None) -> None:
         """velocity −= factor times the gradient of p, times the coefficients of the links where they vary."""
-        xp, work = _module(p), None
-        for axis, line in enumerate(self._axes):
-            place = self._place(axis)
-            gaps = np.append(line.gaps, line.gaps[-1:])[: line.nodes]
-            weight = self._weights(xp, axis, factor / gaps)
-            for start, stop in _slabs(p):
-                work = xp.empty_like(p[start:stop]) if work is None else work
+        xp = _module(p)
+        weights = self._weights(xp, self._per_gap, factor)
+
+        def corrected(start: int, stop: int, work: Any) -> None:
+            for axis, line in enumerate(self._axes):
+                place = self._place(axis)
                 rows = (start, stop) if place == 0 else (0, line.nodes)
                 slab = slice(None) if place == 0 else slice(start, stop)
                 for upper, lower in _neighbours(line.nodes, rows, wraps=line.wraps, upwards=False):
                     above, below = (p[slab][_at(place, each)] for each in (upper, lower))
                     part = work[tuple(slice(count) for count in above.shape)]
                     xp.subtract(above, below, out=part)
-                    part *= weight if isinstance(weight, float) else weight[lower]
+                    part *= weights[axis] if isinstance(weights[axis], float) else weights[axis][lower]
                     if links is not None:
                         part *= links[axis][slab][_at(place, lower)]
                     faces = velocity[axis][slab][_at(place, upper)]
                     faces -= part
+
+        self._over(p, corrected)
+        for axis, line in enumerate(self._axes):
+            place = self._place(axis)
             for end, (side, wall) in enumerate(zip(self.sides[2 * axis :], line.walls, strict=False)):
                 layer = _at(place, -1 if end else 0)
                 if side == "wall":
@@ -230,6 +255,30 @@ class Grid:
                 elif side == "outflow":
                     flow = (-factor if end else factor) * wall * p[layer]
                     velocity[axis][layer] -= flow if links is None else links[axis][_at(place, -2 if end else 0)] * flow
+
+    def _over(self, like: Any, work: Callable[[int, int, Any], None]) -> None:
+        """Call a function for the slabs of arrays like one, with a spare array, by as many threads as there are."""
+
+        def several(rows: int, begin: int, end: int) -> None:
+            spare = _module(like).empty_like(like[: min(rows, end - begin)])
+            for start in range(begin, end, rows):
+                stop = min(start + rows, end)
+                work(start, stop, spare[: stop - start])
+
+        layers = len(like)
+        if not isinstance(like, np.ndarray):
+            several(layers, 0, layers)
+            return
+        rows = max(1, FEW * layers // like.size)
+        threads = min(self.threads, like.size // MANY, layers)
+        if threads < 2:
+            several(rows, 0, layers)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        ends = [layers * number // threads for number in range(threads + 1)]
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(partial(several, rows), ends[:-1], ends[1:]))
 
 
 class Projector(Grid):
@@ -278,9 +327,11 @@ class Projector(Grid):
         super().__init__(shape, boundary, lower=lower, upper=upper)
         if {"comm", "ranks"} & set(options):
             raise CaseError(["comm, ranks: not of a projector, which works in one process; leave them out"])
-        options.setdefault("rtol", 1e-15)
-        self.solver = Solver(self.problem, method, backend, precision, threads=threads, **options)
-        self.solver.solve()  # of p = 0: what it has to say of later ones would be of the data between two steps
+        self._rtol = options.pop("rtol", None)
+        self._set_up = partial(Solver, method=method, backend=backend, precision=precision, threads=threads, **options)
+        self.solver = self._solver(self.problem)
+        self._varying: Solver | None = None
+        self.threads = self.solver.backend.threads if self.solver.backend.on_host else 1
         self._exclusive = Exclusive("Projector")
         self._source: Any = None
 
@@ -342,8 +393,11 @@ class Projector(Grid):
             if type(self._source) is not type(velocity[0]) or self._source.dtype != velocity[0].dtype:
                 self._source = xp.empty(self.shape, velocity[0].dtype)
             self._divide(velocity, self._source, inverse)
-            solve = partial(self.solver.solve, self._source, initial, out=out, strict=strict, **given)
             try:
+                solver = self.solver
+                if given:
+                    solver = self._varying = self._varying or self._solver(self.problem.having(**given))
+                solve = partial(solver.solve, self._source, initial, out=out, strict=strict, **given)
                 try:
                     solution = solve()
                 except IncompatibleSource:
@@ -354,8 +408,19 @@ class Projector(Grid):
             except CaseError as error:
                 said = str(error).replace("equation.a:", "1/density:").replace("equation.f:", "divergence/step:")
                 raise CaseError([said]) from error
-            self._correct(velocity, brought(solution.u, xp), factor, self._links(xp) if given else None)
+            self._correct(velocity, brought(solution.u, xp), factor, self._links(xp, solver) if given else None)
         return solution
+
+    def _solver(self, problem: Problem) -> Solver:
+        """A solver that ends at rounding, unless something else is asked for."""
+        if self._rtol is not None:
+            solver = self._set_up(problem, rtol=self._rtol)
+        elif problem is self.problem and (found := self._set_up(problem)).direct:
+            solver = found
+        else:
+            solver = self._set_up(problem, rtol=TO_ROUNDING)
+        solver.solve()  # of a velocity of zero: it has its say of the problem, and none of a velocity between two steps
+        return solver
 
     def _close_walls(self, velocity: Sequence[Any]) -> None:
         for axis, faces in enumerate(velocity):
@@ -380,11 +445,11 @@ class Projector(Grid):
                 ]
             )
 
-    def _links(self, xp: ModuleType) -> list[Any]:
+    def _links(self, xp: ModuleType, solver: Solver) -> list[Any]:
         """1/ρ on the faces above the cells."""
-        backend = self.solver.backend
+        backend = solver.backend
         seen = backend.view if backend.on_host or xp is not np else backend.to_host
-        return [seen(each) for each in self.solver.operator.links or ()]
+        return [seen(each) for each in solver.operator.links or ()]
 
 
 def _cells(given: Any, lower: Any, upper: Any) -> tuple[int, float, float, Any]:
@@ -399,11 +464,6 @@ def _module(array: Any) -> ModuleType:
     if isinstance(array, np.ndarray):
         return np
     return import_module("cupy")
-
-
-def _slabs(array: Any) -> Iterator[tuple[int, int]]:
-    """Rows of an array at a time, all at once on a device."""
-    yield from slabs(array.shape, FEW if isinstance(array, np.ndarray) else array.size)
 
 
 def _at(place: int, what: slice | int) -> tuple[slice | int, ...]:

@@ -29,7 +29,7 @@ DOCS = ROOT / "docs"
 PLACEHOLDER = "https://example.org/"
 INTERNAL = {
     "Problem": {"cuts", "even", "open_faces", "separable", "coarser", "guess", "having", "varies"},
-    "Solver": {"backend", "keep_on", "ledger", "local_backend", "of", "operator"},
+    "Solver": {"backend", "direct", "keep_on", "ledger", "local_backend", "of", "operator"},
     "Status": {"goes_on"},
 }
 """Members of public classes that other modules of the package use, and that are not meant for users."""

@@ -38,6 +38,7 @@ from poisson.run.outcome import Solved, apart, finish, provenance, require_place
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.request import BackendName, Method, Options, Precision, Request
 from poisson.run.solution import Interrupted, Solution
+from poisson.solvers import registry
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer
@@ -236,6 +237,17 @@ class Solver:
         'multigrid (V(2,1), chebyshev)'
         """
         return self._setup.described
+
+    @property
+    def direct(self) -> bool:
+        """Whether the method solves the problem but for rounding at once.
+
+        Examples
+        --------
+        >>> poisson.Solver(poisson.Problem.on_box((33, 33))).direct
+        True
+        """
+        return registry.method_of(self._setup.settings).direct
 
     def solve(
         self,
