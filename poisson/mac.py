@@ -449,7 +449,7 @@ class Projector(Grid):
         """1/ρ on the faces above the cells."""
         backend = solver.backend
         seen = backend.view if backend.on_host or xp is not np else backend.to_host
-        return [seen(each) for each in solver.operator.links or ()]
+        return [brought(seen(each), xp) for each in solver.operator.links or ()]
 
 
 def _cells(given: Any, lower: Any, upper: Any) -> tuple[int, float, float, Any]:
