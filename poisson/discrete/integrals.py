@@ -16,6 +16,7 @@ from poisson.discrete.outflow import areas, plane, prescribed
 from poisson.mesh.grid import slabs
 from poisson.problem import sampling
 from poisson.problem.problem import number
+from poisson.problem.sampling import Block
 
 
 def mean(discretisation: Discretisation, u: NDArray[Any]) -> float:
@@ -27,8 +28,12 @@ def mean(discretisation: Discretisation, u: NDArray[Any]) -> float:
     total, on_nodes = [], u.reshape(discretisation.array_shape)
     for start, stop in slabs(on_nodes.shape):
         values = np.asarray(on_nodes[start:stop], dtype=np.float64)
+        if surface := discretisation.surface:
+            values = values.copy()
+            surface.open(np, values, _rows_of(discretisation, start, stop))
         total.append(float((values * _volumes(discretisation, start, stop)).sum()))
-    return math.fsum(total) / discretisation.problem.lattice.volume
+    closed = discretisation.surface.closed if discretisation.surface else 0.0
+    return math.fsum(total) / (discretisation.problem.lattice.volume - closed)
 
 
 def energy(discretisation: Discretisation, u: NDArray[Any]) -> float:
@@ -46,8 +51,12 @@ def energy(discretisation: Discretisation, u: NDArray[Any]) -> float:
         values = np.asarray(on_nodes[start:stop], dtype=np.float64)
         if number(discretisation.problem.c) != 0.0:
             reaction = discretisation.c(np, start, stop) * values * values
+            if surface := discretisation.surface:
+                surface.open(np, reaction, _rows_of(discretisation, start, stop))
             total.append(float((reaction * _volumes(discretisation, start, stop)).sum()))
         total += [_of_links(discretisation, on_nodes, axis, start, stop) for axis in range(grid.dimension)]
+    if surface := discretisation.surface:
+        total.append(surface.energy(on_nodes))
     total += [_before_face(discretisation, on_nodes, face) for face in range(2 * grid.dimension)]
     return math.fsum(total) / 2.0
 
@@ -89,13 +98,19 @@ def _of_links(discretisation: Discretisation, u: NDArray[Any], axis: int, start:
     gaps = line.gaps[links].reshape(shape)
     weights = gaps * line.sections[links].reshape(shape)
     density = (np.diff(along(lambda low, high: u[low:high]), axis=0) / gaps) ** 2 * weights
-    if a is not None:
+    if surface := discretisation.surface:
+        density *= np.moveaxis(surface.link_coefficients(axis)[start:stop], place, 0)[: len(density)]
+    elif a is not None:
         density *= a
     else:
         nodes = along(partial(discretisation.a, np))
         density *= sampling.link_mean(problem.mean, nodes[:-1], nodes[1:])
     density = np.moveaxis(density, 0, place) / problem.lattice.scale(axis, ((0, u.shape[-1]),)) ** 2
     return float((density * _volumes(discretisation, start, stop, across=axis)).sum())
+
+
+def _rows_of(discretisation: Discretisation, start: int, stop: int) -> Block:
+    return ((start, stop), *((0, count) for count in discretisation.array_shape[1:]))
 
 
 def _volumes(discretisation: Discretisation, start: int, stop: int, across: int | None = None) -> NDArray[np.float64]:

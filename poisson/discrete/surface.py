@@ -13,6 +13,7 @@ solves in the symmetric form, and `Rows` has what this leaves of the other one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -236,12 +237,34 @@ class Surface:
         if self.obstacles is None:
             return 0.0
         lattice = self.problem.lattice
-        return float(((1.0 - self.obstacles.open.volumes) * lattice.volumes()).sum() * np.prod(lattice.spacing))
+        lengths = [lattice.along(axis, line.lengths) for axis, line in enumerate(lattice.axes)]
+        return float(((1.0 - self.obstacles.open.volumes) * math.prod(lengths)).sum())
 
     def open(self, xp: ModuleType, values: Any, block: Block) -> None:
         """Multiply values on a block by the open part of each control volume."""
         if self.obstacles:
             self.volumes.scale(xp, values, block)
+
+    def link_coefficients(self, axis: int) -> Values:
+        """a on the links along an axis, of the shape of the arrays, for the open part of each; 0 on cut links."""
+        if self.media:
+            found = self.media_links[axis].copy()
+        else:
+            a, place = self._nodes_a(), self.lattice.array_axis(axis)
+            ends = self.lattice.axes[axis].link_ends
+            found = link_mean(self.problem.mean, *(np.take(a, nodes, axis=place) for nodes in ends))
+        if self.obstacles:
+            found *= self.obstacles.links(axis).reshape(self.shape)
+        for along, which, side in self._along():
+            if along == axis:
+                found[self._entries(axis, which, side)] = 0.0
+        return np.asarray(found)
+
+    def energy(self, u: NDArray[Any]) -> float:
+        """∫ a (∂u/∂x)² between the surfaces with given values and the nodes beside them."""
+        volumes = np.broadcast_to(self.lattice.volumes(), self.shape).ravel()[self.cuts.node]
+        jumps = u.ravel()[self.cuts.node] - self.given
+        return float((volumes * self.conductance * jumps**2).sum() * np.prod(self.problem.lattice.spacing))
 
     def require(self) -> None:
         """Evaluate all data of the bodies. Raises `CaseError` if some of them are wrong."""

@@ -68,8 +68,8 @@ class Cuts:
 def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HELD, *, exact: bool = True) -> Cuts:
     """The cuts of the links of a whole lattice by the bodies of some kinds, whose numbers are those among all.
 
-    `exact`: whether places where a level changes its sign are wanted, and not only that it does. Raises `CaseError` if a level is not finite at a node, or cannot be evaluated; the line names the body and the
-    place.
+    `exact`: whether places where a level changes its sign are wanted, and not only that it does. Raises `CaseError` if
+    a level is not finite at a node, or cannot be evaluated; the line names the body and the place.
     """
     arrays = lattice.of_arrays
     inside = np.zeros(arrays.array_shape, dtype=np.int16)

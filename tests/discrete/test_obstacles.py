@@ -21,6 +21,7 @@ from poisson import Body, Problem
 from poisson.cli import main
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError
+from poisson.run.quantities import quantities
 
 NO_FLOW: dict[str, Any] = {"neumann": 0.0}
 CHANNEL = {"x_lower": 1.0, "x_upper": 0.0, "y_lower": NO_FLOW, "y_upper": NO_FLOW}
@@ -268,6 +269,17 @@ def test_a_mask_of_nodes_insulates_as_its_cells() -> None:
     assert poisson.solve(problem, rtol=1e-12).face_flux("x_upper") == pytest.approx(0.6, rel=1e-10)
     with pytest.raises(CaseError, match=r"body\.1\.robin: a mask of nodes; allowed: neumann = 0"):
         poisson.solve(Problem.on_lattice(axes, boundary=CHANNEL, bodies=[Body(mask, robin=0.0, alpha=1.0)]))
+
+
+def test_the_energy_is_half_of_the_charge_and_the_mean_that_of_the_open_part() -> None:
+    """To rounding, with bodies that hold the value of a face, insulate and conduct better."""
+    bodies = [*BODIES[2:3], Body("hypot(x - 0.2, y - 0.3) < 0.11", dirichlet=1.0), Body("y < 0.2", neumann=0.0)]
+    problem = Problem.on_box((33, 33), a="1 + x", boundary=CHANNEL, bodies=bodies, surface="symmetric")
+    found = quantities(poisson.solve(problem, rtol=1e-13))
+    assert found["energy"] == pytest.approx(found["flux_x_upper"] / 2.0, rel=1e-11)
+    bar = Problem.on_box((21, 21), boundary=CHANNEL, bodies=[Body("y < 0.313 and x < 2", neumann=0.0)])
+    found = quantities(poisson.solve(bar, rtol=1e-13))
+    assert found["u_mean"] == pytest.approx(0.5, rel=1e-12) and found["energy"] == pytest.approx(0.687 / 2, rel=1e-12)
 
 
 @pytest.mark.parametrize("place", [0.5, 0.51, 0.53125])
