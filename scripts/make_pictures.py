@@ -169,6 +169,7 @@ def main(images: Path) -> list[Path]:
         "box": solve("grounded_box").plot(lines=True),
         "discs": solve_tutorial().plot(lines=True),
         "obstacles": solve("obstacles").plot(lines=True),
+        "disc": solve("eccentric_wire").plot(lines=True),
     }
     written = [save(figure, images / f"{name}.png") for name, figure in pictures.items()]
     return [*written, save(draw_roofline(), images / "roofline_h200.png", 110)]

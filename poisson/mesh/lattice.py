@@ -279,6 +279,11 @@ class Lattice:
             found[self.angle] = (outer**-2.0, inner**-2.0)
         return tuple(found)
 
+    @property
+    def angular(self) -> float:
+        """The factor by which links along an angle vary with r; 1 without one."""
+        return max(most / least for least, most in self.conductances)
+
     # ---- other lattices
 
     @cached_property

@@ -51,6 +51,9 @@ FORMAT_VERSION = 2
 COMPONENT = "component"
 """The dimension scale of the components of vectors."""
 
+POINTS = "points"
+"""The places of nodes along an angle, for readers of XDMF."""
+
 VTK = "VTKHDF"
 """The group that VTK reads the fields from."""
 
@@ -247,6 +250,11 @@ def _write_coordinates(file: h5py.File, solution: Record) -> None:
         scale.attrs["periodic"] = int(grid.periodic[axis])
         if (placed := grid.axes[axis].placement) is not None:
             scale.attrs["placement"] = "nodes" if placed.on_faces else "cells"
+    if grid.angle is not None:
+        # Readers of XDMF know no angles.
+        r, phi, *z = (grid.along(axis, grid.coordinates(axis)) for axis in range(grid.dimension))
+        points = np.broadcast_arrays(r * np.cos(phi), r * np.sin(phi), *z, *(0.0,) * (1 - len(z)))
+        _dataset(file, POINTS, np.stack(points, axis=-1)).attrs["long_name"] = "x, y and z of the nodes"
 
 
 def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, sink: Sink) -> None:

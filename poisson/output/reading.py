@@ -29,6 +29,7 @@ from poisson.output.hdf5 import (
     DATA_CHECKSUM,
     FORMAT,
     FORMAT_VERSION,
+    POINTS,
     VTK,
     Damaged,
     require_heaps,
@@ -47,7 +48,7 @@ EDITED = "the attributes do not match their checksum: the file was edited or is 
 
 Placed = tuple[str, NDArray[np.float64]]
 
-NOT_FIELDS = (*AXES, RADIUS, ANGLE, COMPONENT, "convergence", "provenance", "performance", VTK)
+NOT_FIELDS = (*AXES, RADIUS, ANGLE, POINTS, COMPONENT, "convergence", "provenance", "performance", VTK)
 """The objects of a result that are no fields."""
 
 _MOST_TEXT = 1000

@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from poisson.case.settings import Units
+from poisson.output.hdf5 import POINTS
 from poisson.output.record import Record, field_note
 
 MARK = " written by poisson "
@@ -33,9 +34,9 @@ def content(path: str | Path, solution: Record) -> bytes:
     References
     ----------
     XDMF Model and Format, version 3, https://www.xdmf.org/index.php/XDMF_Model_and_Format: uniform grid, topology
-    ``3DCoRectMesh``, or ``3DRectMesh`` where nodes are not equally spaced. Dimensions, origin and spacing stand in the
-    order of the array, z y x. A 2D result is one plane at z = 0, as readers put a ``2DCoRectMesh`` into the plane of y
-    and z, and a 1D result one line at y = z = 0.
+    ``3DCoRectMesh``, ``3DRectMesh`` where nodes are not equally spaced, or ``3DSMesh`` with an angle. Dimensions,
+    origin and spacing stand in the order of the array, z y x. A 2D result is one plane at z = 0, as readers put a
+    ``2DCoRectMesh`` into the plane of y and z, and a 1D result one line at y = z = 0.
     """
     text: bytes = ElementTree.tostring(_document(Path(path).name, solution), encoding="utf-8", xml_declaration=True)
     return text
@@ -63,7 +64,11 @@ def _document(data_name: str, solution: Record) -> ElementTree.Element:
     mesh = ElementTree.SubElement(
         domain, "Grid", Name=_xml_text(solution.problem.title) or "result", GridType="Uniform"
     )
-    if grid.tabulated:
+    if grid.angle is not None:
+        ElementTree.SubElement(mesh, "Topology", TopologyType="3DSMesh", Dimensions=shape)
+        geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType="XYZ")
+        _data_item(geometry, f"{shape} 3", "8", "HDF", f"{_xml_text(data_name)}:/{POINTS}")
+    elif grid.tabulated:
         ElementTree.SubElement(mesh, "Topology", TopologyType="3DRectMesh", Dimensions=shape)
         geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType="VXVYVZ")
         for name, nodes in zip(grid.names, grid.shape, strict=True):
@@ -79,6 +84,8 @@ def _document(data_name: str, solution: Record) -> ElementTree.Element:
     for name, field in fields.items():
         # The gradient of a 1D result has one component: a scalar to readers.
         vector = field.ndim > grid.dimension and field.shape[-1] > 1
+        if vector and grid.angle is not None:
+            continue  # components along r and phi would be taken for those along x and y
         attribute = ElementTree.SubElement(
             mesh, "Attribute", Name=name, AttributeType="Vector" if vector else "Scalar", Center="Node"
         )

@@ -142,8 +142,7 @@ class Question:
         anisotropy = max(spacings) / min(spacings)
         if self.operator.fixed:
             return "a is 0 at some nodes"
-        stronger = max(most / least for least, most in self.operator.lattice.conductances)
-        if stronger > STRONG_ANGLE:
+        if (stronger := self.operator.lattice.angular) > STRONG_ANGLE:
             return f"links along phi are up to {stronger:.3g} times as strong near r = 0"
         if self.jump > STRONG_JUMP:
             return f"a varies by a factor of {self.jump:.3g}"

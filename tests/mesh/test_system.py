@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from scipy.special import j0
@@ -22,6 +23,7 @@ from poisson.discrete.outflow import outflow
 from poisson.errors import CaseError
 from poisson.mesh.boundary import Kind
 from poisson.mesh.system import SYSTEMS, faces_of
+from poisson.output.pictures.samples import sample
 from poisson.problem.expressions import parse
 from poisson.problem.problem import Problem, manufactured_source, manufactured_value
 from poisson.run.quantities import quantities
@@ -282,3 +284,34 @@ def test_a_cylinder_through_a_file(tmp_path: Path) -> None:
     found = quantities(loaded)
     assert found["flux_r_upper"] == pytest.approx(2.0 * math.pi, rel=1e-6)
     assert other.having(boundary={"r_upper": 3.0}).faces[0].kind is Kind.AXIS
+
+
+def test_a_disc_in_files_and_pictures(tmp_path: Path) -> None:
+    """Where its nodes are for readers of XDMF, and on the plane of a picture, with the components of vectors turned."""
+    problem = Problem.on_box(
+        (12, 24),
+        upper=(2.0, 2.0 * math.pi),
+        boundary={"phi": "periodic", "r_upper": "r*cos(phi)"},
+        exact="r*cos(phi)",
+        system="polar",
+    )
+    solution = poisson.solve(problem, backend="numpy", fields=("E",))
+    assert solution.error is not None and solution.error.max < 1e-2
+    path = solution.save(tmp_path / "disc.h5")
+    loaded = poisson.load(path)
+    assert loaded.problem == problem and set(loaded.fields) == {"E"}
+    with h5py.File(path) as file:
+        points = file["points"][...]
+    r, phi = (problem.lattice.coordinates(axis) for axis in (0, 1))
+    np.testing.assert_allclose(points[..., 0], r * np.cos(phi[:, None]), rtol=1e-14, atol=1e-14)
+    text = path.with_suffix(".xmf").read_text("utf-8")
+    assert "3DSMesh" in text and "disc.h5:/points" in text and ":/u<" in text and ":/E<" not in text
+    drawn = sample(solution, "u", {}, 100)
+    x, y = np.meshgrid(*drawn.coordinates)
+    inside = np.hypot(x, y) < 1.9
+    assert drawn.names[:2] == ("x", "y") and np.isnan(drawn.values[np.hypot(x, y) > 2.01]).all()
+    np.testing.assert_allclose(
+        drawn.values[inside & (np.hypot(x, y) > 0.1)], x[inside & (np.hypot(x, y) > 0.1)], atol=0.03
+    )
+    field = sample(solution, "E", {}, 100).values[inside & (np.hypot(x, y) > 0.1)]
+    np.testing.assert_allclose(field, np.broadcast_to([-1.0, 0.0], field.shape), atol=0.06)

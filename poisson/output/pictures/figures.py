@@ -81,17 +81,19 @@ def draw(
             raise CaseError(
                 ["ax: a picture of a 3D field has several axes; give a slice as well, such as slice='z=0.5'"]
             )
+        if grid.angle is not None:
+            raise CaseError(["slice: missing; allowed: a plane of r, phi, z to draw, such as slice='z=0.5'"])
         return _box(record, field, units, wanted, vectors, lines)
     shown = _scalar(record, field, at, CURVE_NODES if dimension == 1 else PLANE_NODES)
     # On a line a vector is its one component, which has a sign.
-    named = f"{field}_{AXES[0]}" if field in VECTORS and grid.dimension == 1 else field
-    subtitle = [_subject(named), _cut(at, units, dimension)]
+    named = f"{field}_{grid.names[0]}" if field in VECTORS and grid.dimension == 1 else field
+    subtitle = [_subject(named), _cut(at, units, dimension, grid.names)]
     name = labels.of_field(named, units)
     if dimension == 1:
         # A line has room for a peak.
         scale = scale_of(shown.values, replace(wanted, range=FULL if range is None else range), shown.rounding)
         figure, axes = _with_axes(ax, 5.6, 3.8)
-        names = (labels.of_axis(AXES[shown.axes[0]], units), name)
+        names = (labels.of_axis(shown.names[0], units), name)
         planes.draw_curve(axes, shown, scale, names, fixed=limits_of(range) is not None)
     else:
         scale = scale_of(shown.values, wanted, shown.rounding)
@@ -162,13 +164,13 @@ def thumbnail(record: Record) -> str:
     figure = Picture(*THUMBNAIL_INCHES)
     axes = figure.subplots()
     if grid.dimension == 1:
-        planes.draw_curve(axes, shown, scale, (labels.of_axis(AXES[0], record.units), name), fixed=False)
+        planes.draw_curve(axes, shown, scale, (labels.of_axis(shown.names[0], record.units), name), fixed=False)
     else:
         inches = planes.box_inches(shown, THUMBNAIL_INCHES[0] - 1.3, THUMBNAIL_INCHES[1] - 0.6)
         filled = planes.draw_plane(axes, shown, scale, _axis_labels(shown, record.units), inches)
         draw_outlines(axes, record.problem, at, shown)
         planes.draw_bar(axes, filled, scale, name, inches)
-        axes.set_title(_cut(at, record.units, 2), fontsize="x-small", parse_math=False)
+        axes.set_title(_cut(at, record.units, 2, grid.names), fontsize="x-small", parse_math=False)
     for each in (axes, *axes.child_axes):
         each.tick_params(labelsize="x-small")
         each.xaxis.label.set_fontsize("x-small")
@@ -203,7 +205,7 @@ def _box(record: Record, field: str, units: Units, wanted: Colouring, vectors: b
         axes.set_aspect("auto" if planes.stretch(part) != 1.0 else "equal")
         notes.append(_draw_vectors(axes, record, field, at, PANEL_NODES, inches, vectors=vectors, lines=lines))
         draw_outlines(axes, record.problem, at, part)
-        axes.set_title(_cut(at, units, 2), fontsize="small", parse_math=False)
+        axes.set_title(_cut(at, units, 2, grid.names), fontsize="small", parse_math=False)
     solid = cast(Axes3D, figure.add_subplot(2, 2, 2, projection="3d"))
     chosen = levels_of(scale, whole.values)
     draw_surfaces(solid, whole, scale, chosen)
@@ -373,7 +375,7 @@ def _cell(ax: Axes, shown: FieldSample) -> tuple[float, float]:
 
 
 def _axis_labels(shown: FieldSample, units: Units) -> tuple[str, str]:
-    across, up = (labels.of_axis(AXES[axis], units) for axis in shown.axes)
+    across, up = (labels.of_axis(name, units) for name in shown.names[:2])
     return across, up
 
 
@@ -382,10 +384,10 @@ def _subject(field: str) -> str:
     return "" if field == "u" else labels.of_field(field, Units())
 
 
-def _cut(at: Mapping[int, float], units: Units, dimension: int) -> str:
+def _cut(at: Mapping[int, float], units: Units, dimension: int, axes: Sequence[str]) -> str:
     """The name of a plane or a line in the box; empty for the whole box."""
     unit = f" {units.length}" if units.named(0, 1) else ""
-    places = ", ".join(f"{AXES[axis]} = {ticks.alone(place)}{unit}" for axis, place in sorted(at.items()))
+    places = ", ".join(f"{axes[axis]} = {ticks.alone(place)}{unit}" for axis, place in sorted(at.items()))
     return f"{'plane' if dimension == 2 else 'line'} {places}" if at else ""
 
 

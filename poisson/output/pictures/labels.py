@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from poisson.case.settings import Units
+from poisson.mesh.system import ANGLE
 from poisson.output.pictures.ticks import Measure
 from poisson.output.record import unit_of
 
@@ -31,7 +32,7 @@ def counted(label: str, measure: Measure) -> str:
 
 def of_axis(name: str, units: Units) -> str:
     """A coordinate with its unit, where somebody has named it."""
-    return name + (_bracketed(units.length) if units.named(0, 1) else "")
+    return name + (_bracketed("rad" if name == ANGLE else units.length) if units.named(0, 1) else "")
 
 
 def _bracketed(text: str) -> str:

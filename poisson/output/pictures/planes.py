@@ -12,7 +12,6 @@ from matplotlib.colors import LogNorm, SymLogNorm
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from poisson.mesh.grid import AXES
 from poisson.output.pictures.labels import counted
 from poisson.output.pictures.samples import FieldSample, resampled
 from poisson.output.pictures.scales import ROUND, Scale
@@ -63,7 +62,7 @@ def not_to_scale(sample: FieldSample) -> str:
     factor = stretch(sample)
     if factor == 1.0:
         return ""
-    across, up = (AXES[axis] for axis in sample.axes)
+    across, up = sample.names[:2]
     return f"{up} stretched {factor:g} times" if factor > 1.0 else f"{across} stretched {1.0 / factor:.3g} times"
 
 

@@ -18,6 +18,7 @@ from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.system import ANGLE, RADIUS
 from poisson.output.record import Record
 from poisson.words import article
 
@@ -35,6 +36,9 @@ ROUNDING = 1e-12
 _ROUNDING_SINGLE = 1e-6
 """The same in float32."""
 
+CURVED = 501
+"""Places along x and y of a picture of a disc."""
+
 _ON_NODE = 1e-6
 """Parts of a spacing by which a plane may miss the nodes and still be theirs."""
 
@@ -46,13 +50,14 @@ class FieldSample:
     `axes`: those along which it goes, x before y before z. `coordinates` (tuple of float array): of its nodes along
     each of them. On a periodic axis the last node is the first one again. `values` (float array): with the axes in the
     order of the other arrays, x last, and after them the components of a vector. `rounding`: of the largest value: what
-    the type of the field rounds to, and somewhat more.
+    the type of the field rounds to, and somewhat more. `names`: those of the axes.
     """
 
     axes: tuple[int, ...]
     coordinates: tuple[NDArray[np.float64], ...]
     values: NDArray[Any]
     rounding: float = ROUNDING
+    names: tuple[str, ...] = AXES
 
 
 def names(record: Record) -> list[str]:
@@ -63,9 +68,9 @@ def names(record: Record) -> list[str]:
 
 def component_names(record: Record) -> list[str]:
     """The components of the vectors among them, such as ``E_x``."""
-    dimension = record.problem.lattice.dimension
+    dimension, axes = record.problem.lattice.dimension, record.problem.lattice.names
     vectors = [name for name, values in record.fields.items() if values.ndim > dimension]
-    return [f"{name}_{axis}" for name in vectors for axis in AXES[:dimension]]
+    return [f"{name}_{axis}" for name in vectors for axis in axes]
 
 
 def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> FieldSample:
@@ -86,7 +91,7 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Fie
         vector, _, component = name.rpartition("_")
         values = _gathered(fields[vector or name], runs)
         if vector:
-            values = values[..., AXES.index(component)]
+            values = values[..., grid.names.index(component)]
     rounding = _ROUNDING_SINGLE if values.dtype == np.float32 else ROUNDING
     for axis in at:
         position = grid.dimension - 1 - axis
@@ -98,7 +103,37 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Fie
     drawn = np.array(values, dtype=np.float64).reshape(shape)
     drawn[np.abs(drawn) > 1.0 / SMALLEST] = np.nan
     drawn[np.abs(drawn) < SMALLEST] = 0.0
-    return FieldSample(shown, kept, drawn, rounding)
+    found = FieldSample(shown, kept, drawn, rounding, tuple(grid.names[axis] for axis in shown))
+    return on_plane(found, grid) if found.names == (RADIUS, ANGLE) else found
+
+
+def on_plane(polar: FieldSample, grid: Lattice) -> FieldSample:
+    """A sample along r and φ at places x, y on the plane, bilinear, and not finite beside the disc or the sector."""
+    (low, high), (start, stop) = (grid.axes[axis].interval for axis in (0, 1))
+    rim = np.linspace(start, stop, CURVED)
+    corners = [np.outer((low, high), way(rim)) for way in (np.cos, np.sin)]
+    x, y = (np.linspace(corner.min(), corner.max(), CURVED) for corner in corners)
+    radius, angle = np.hypot(x, y[:, np.newaxis]), np.arctan2(y[:, np.newaxis], x)
+    turned = start + np.mod(angle - start + _ON_NODE, 2.0 * math.pi) - _ON_NODE
+    values: Any = 0.0
+    (r, in_r), (phi, in_phi) = (_beside(*pair) for pair in zip(polar.coordinates, (radius, turned), strict=True))
+    for up, part_up in ((0, 1.0 - in_phi), (1, in_phi)):
+        for out, part_out in ((0, 1.0 - in_r), (1, in_r)):
+            weight = (part_up * part_out).reshape(angle.shape + (1,) * (polar.values.ndim - 2))
+            values = values + weight * polar.values[phi + up, r + out]
+    if values.ndim > 2:
+        outward, around = values[..., 0].copy(), values[..., 1].copy()
+        values[..., 0] = outward * np.cos(angle) - around * np.sin(angle)
+        values[..., 1] = outward * np.sin(angle) + around * np.cos(angle)
+    slack = _ON_NODE * high
+    values[(radius < low - slack) | (radius > high + slack) | (turned > stop + _ON_NODE)] = np.nan
+    return FieldSample((0, 1), (x, y), values, polar.rounding)
+
+
+def _beside(own: NDArray[np.float64], wanted: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The node below each of some coordinates, and the part of the way to the next one; 0 or 1 beyond the nodes."""
+    lower = np.clip(np.searchsorted(own, wanted, side="right") - 1, 0, own.size - 2)
+    return lower, np.clip((wanted - own[lower]) / (own[lower + 1] - own[lower]), 0.0, 1.0)
 
 
 def middle(grid: Lattice, axis: int) -> float:
@@ -112,7 +147,7 @@ def places_of(given: str | Mapping[str, float], grid: Lattice) -> dict[int, floa
     Raises `CaseError` if it names no axis of the grid, a coordinate outside of the box, or leaves no axis to draw
     along.
     """
-    axes = AXES[: grid.dimension]
+    axes = grid.names
     example = f"such as {axes[-1]}={middle(grid, grid.dimension - 1):.4g}"
     if isinstance(given, str):
         pairs: list[tuple[Any, Any]] = [(part.partition("=")[0], part.partition("=")[2]) for part in given.split(",")]
@@ -147,8 +182,7 @@ def resampled(values: FieldSample, coordinates: tuple[NDArray[np.float64], ...])
     dimension = len(values.axes)
     for index, (own, wanted) in enumerate(zip(values.coordinates, coordinates, strict=True)):
         position = dimension - 1 - index
-        lower = np.clip(np.searchsorted(own, wanted, side="right") - 1, 0, own.size - 2)
-        weight = np.clip((wanted - own[lower]) / (own[lower + 1] - own[lower]), 0.0, 1.0)
+        lower, weight = _beside(own, wanted)
         weight = weight.reshape([-1 if i == position else 1 for i in range(found.ndim)])
         found = np.take(found, lower, position) * (1.0 - weight) + np.take(found, lower + 1, position) * weight
     return found

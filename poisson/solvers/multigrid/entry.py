@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from poisson.problem.problem import Problem
 from poisson.solvers.entries import ARRAYS_OF_LEVEL, Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
-from poisson.solvers.expected import Offer, Question
+from poisson.solvers.expected import STRONG_ANGLE, Offer, Question
 from poisson.solvers.iteration import Method
 from poisson.solvers.mixed import DefectCorrection
 from poisson.solvers.multigrid.settings import MultigridSettings
@@ -86,6 +86,13 @@ def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
         yield from colors_clash("smoother", smoother, problem)
 
 
+def _refused_alone(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
+    yield from _refused(settings, problem)
+    if (stronger := problem.lattice.angular) > STRONG_ANGLE:
+        reason = f"only where links along phi vary by a factor of {STRONG_ANGLE:g} at most, not {stronger:.3g}"
+        yield clash("method", "multigrid", f'{reason}; use "auto" or "cg"')
+
+
 def _offer(question: Question) -> Offer | None:
     operator, stop = question.operator, question.to_discretisation
     if (question.hard or question.rough) and not stop:
@@ -130,7 +137,7 @@ METHOD = MethodEntry(
     parts=(MultigridSettings,),
     mixed=True,
     wrong=_wrong,
-    refused=_refused,
+    refused=_refused_alone,
     offer=_offer,
     patience=Patience(reads=8, factor=4.0),
     resuming=lambda settings: settings.having(full=False),
