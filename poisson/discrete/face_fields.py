@@ -124,7 +124,9 @@ class FaceFields:
         found = {axis: line for axis, line in enumerate(self.lines) if isinstance(line, Open)}
         self.own = tuple(found[axis].own if axis in found else line.free for axis, line in enumerate(lattice.axes))
         self._times = times = Times.of([(line.half, line.weight) for line in found.values()], far, self._rest())
-        self._factors = {axis: xp.asarray(line.factors(times)) for axis, line in enumerate(self.lines)}
+        self._factors = [line.factors(times) for line in self.lines]
+        weights = times.weights[:, np.newaxis]
+        self._weighted = [xp.asarray(weights * each) for each in (*self._factors, np.ones((1, 1)))]
         self._columns: dict[tuple[int, int], Any] = {}
         self._rows: dict[tuple[int, int], Any] = {}
         self._tables: dict[tuple[int, int, int], Any] = {}
@@ -132,10 +134,7 @@ class FaceFields:
             kernels = line.kernels(times)
             nodes = np.arange(line.nodes)[line.own]
             ends = [(line.nodes - 1) * (face % 2) for face in self._ends[axis]]
-            planes = {
-                place: beyond for end in ends for place, beyond in ((end, False), (end + (1 if end else -1), True))
-            }
-            for plane in planes:
+            for plane in (place for end in ends for place in (end, end + (1 if end else -1))):
                 between = line.between(kernels, nodes, plane)
                 self._rows[axis, plane] = xp.asarray(between * line.once)
                 self._columns[axis, plane] = xp.asarray(np.ascontiguousarray(between.T))
@@ -150,7 +149,6 @@ class FaceFields:
     def _table(self, axis: int, plane: int, end: int, weights: Values) -> Values:
         """What the modes of charges in a plane are multiplied by, for the field in the plane of an end."""
         others = self._along(axis)
-        factors = [np.asarray(_host(self._factors[other])) for other in others]
         line = self.lines[axis]
         assert isinstance(line, Open)
         if sum(isinstance(other, Open) for other in self.lines) == 1:
@@ -166,8 +164,8 @@ class FaceFields:
             return distances - image if line.wall is Rule.FIXED else distances + image
         weighted = weights * self._times.weights
         if len(others) == 1:
-            return np.asarray(weighted @ factors[0])
-        first, second = factors
+            return np.asarray(weighted @ self._factors[others[0]])
+        first, second = (self._factors[other] for other in others)
         if isinstance(self.lines[others[0]], Open) and isinstance(self.lines[others[1]], Open):
             first = np.concatenate([first, first[:, -2:0:-1]], axis=1)  # of the whole period
         return np.asarray((first.T * weighted) @ second)
@@ -206,8 +204,7 @@ class FaceFields:
                     there = self.lines[other]
                     assert isinstance(there, Open)
                     across = self._rows[other, (there.nodes - 1) * (target % 2)]
-                    inner = _product(across, turned)
-                    inner = inner * (self._weights[:, None] * (self._factors[third[0]] if third else 1.0))
+                    inner = _product(across, turned) * self._weighted[third[0] if third else -1]
                     part = _product(self._columns[axis, plane], inner)
                     modes[target][axis] = part + modes[target][axis] if axis in modes[target] else part
         for target, parts in modes.items():
@@ -218,10 +215,6 @@ class FaceFields:
                 values = xp.moveaxis(values, 0, along.index(axis))
                 found[target] = found[target] + values
         return found
-
-    @property
-    def _weights(self) -> Any:
-        return self._xp.asarray(self._times.weights)
 
     def _to_all(self, values: Any, along: Sequence[int]) -> Any:
         for place in reversed(range(len(along))):
@@ -258,7 +251,3 @@ def _product(matrix: Any, values: Any) -> Any:
     if values.dtype.kind != "c":
         return matrix @ values
     return (matrix @ values.view(matrix.dtype)).view(values.dtype)
-
-
-def _host(array: Any) -> Any:
-    return array if isinstance(array, np.ndarray) else array.get()
