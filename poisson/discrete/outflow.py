@@ -46,10 +46,10 @@ def outflow(discretisation: Discretisation, u: NDArray[Any], face: int) -> float
 
 def _into_patches(discretisation: Discretisation, u: NDArray[Any], face: int) -> float:
     """The flow out through the parts of a face that hold values: through the links to them, and what is made beside."""
-    problem, surface = discretisation.problem, discretisation.surface
-    if surface is None or not problem.faces[face].patched:
+    problem, surface, name = discretisation.problem, discretisation.surface, discretisation.problem.lattice.faces[face]
+    numbers = [number for number, body in enumerate(problem.bodies, 1) if body.name.startswith(f"{name}.")]
+    if surface is None or not numbers:
         return 0.0
-    numbers = [n for n, body in enumerate(problem.bodies, 1) if body.name.startswith(f"{problem.lattice.faces[face]}.")]
     lattice = discretisation.whole_lattice
     volumes = np.ones(u.shape)
     for axis, line in enumerate(problem.lattice.axes):

@@ -8,7 +8,7 @@ Where Neumann and Robin faces meet, each adds its own terms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from poisson.errors import CaseError
@@ -36,7 +36,7 @@ class Face:
     kind: Kind
     value: FaceData | None = None
     alpha: FaceData | None = None
-    patched: bool = False
+    patched: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if (self.value is None) == self.kind.has_data:

@@ -6,6 +6,7 @@ Covers poisson.problem.patches.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,17 @@ def test_the_first_part_counts_and_flows_add_up(centring: str) -> None:
         assert (abs(solution.u[-1] - 0.25)[~known] > 1e-3).all()
 
 
-def test_a_case_has_the_patches_of_python_and_check_lists_them() -> None:
+def test_a_result_has_the_patches_of_its_problem(tmp_path: Path) -> None:
+    parts = [{"where": "x > 0.3", "dirichlet": 1.0}, {"where": "x > 0.1", "robin": 0.5, "alpha": 2.0}, {"neumann": 0.0}]
+    for centring in ("node", "cell"):
+        given: Any = {"boundary": {"y_lower": parts, "all": 0.0}, "centring": centring}
+        solution = poisson.solve(poisson.Problem.on_box((17, 13), **given))
+        solution.save(tmp_path / "u.h5", overwrite=True)
+        loaded = poisson.load(tmp_path / "u.h5")
+        assert loaded.fluxes() == solution.fluxes() and loaded.problem.faces == solution.problem.faces
+
+
+def test_a_case_has_the_patches_of_python() -> None:
     parts = [
         {"where": "abs(x) < w", "dirichlet": 1.0},
         {"where": "x > 0.5", "robin": 1.0, "alpha": 2.0},
