@@ -233,12 +233,12 @@ class Lattice:
         coarsest = max(float(axis.widths.max()) / axis.intervals for axis in self.axes)
         return min(0.1, 10.0 * coarsest**2)
 
-    @property
+    @cached_property
     def tabulated(self) -> bool:
         """Whether there is an axis whose links have other weights from node to node."""
         return any(axis.tabulated for axis in self.axes)
 
-    @property
+    @cached_property
     def divided(self) -> bool:
         """Whether this is a part of another lattice."""
         return any(axis.whole is not None for axis in self.axes)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction, TransferOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null
 from poisson.backends.gpu.marches import OperatorLauncher, mask_of, masked, strips
-from poisson.backends.gpu.overlap import Cut
+from poisson.backends.gpu.overlap import Cut, Grid
 from poisson.backends.gpu.passes import Pass, fastest_passes, passes
 from poisson.backends.gpu.shapes import (
     LANES,
@@ -30,6 +31,7 @@ from poisson.backends.gpu.shapes import (
     with_registers,
     with_room,
 )
+from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
 
 ENOUGH_BLOCKS = 512
@@ -46,7 +48,10 @@ def seen_from_fine(between: TransferOperations, coarse: Array) -> tuple[Array, t
 
     Where the grids are not divided this is the array.
     """
-    transfer = between.transfer
+    return _windowed(between.transfer, coarse)
+
+
+def _windowed(transfer: Transfer, coarse: Array) -> tuple[Array, tuple[Any, ...]]:
     if not transfer.fine.lattice.divided:
         return coarse, ()
     window = coarse[transfer.window]
@@ -54,8 +59,33 @@ def seen_from_fine(between: TransferOperations, coarse: Array) -> tuple[Array, t
     return window, (np.int32(coarse.shape[1]),) * more
 
 
+class Plan(NamedTuple):
+    """The launch of a pass, whose arrays alone are others each time.
+
+    `between`: the transfers that it was made for. `name`, `shape`, `grid`, `defines`, `cut`: what is launched, and how.
+    `behind`: the arguments behind the arrays.
+    """
+
+    between: tuple[Transfer | None, Transfer | None]
+    name: str
+    shape: Shape
+    grid: Grid
+    defines: tuple[str, ...]
+    cut: Cut
+    behind: tuple[Any, ...]
+
+
 class PassLauncher(OperatorLauncher):
     """Launches of passes over memory on the grid of an operator."""
+
+    @cached_property
+    def plans(self) -> dict[Any, Plan]:
+        """The launches by what a pass does: to plan one takes Python several times as long as to launch it."""
+        return {}
+
+    def rebind(self, operator: Operator) -> None:
+        super().rebind(operator)
+        self.plans.clear()
 
     def run(
         self,
@@ -68,11 +98,34 @@ class PassLauncher(OperatorLauncher):
     ) -> None:
         """Launch the kernel of a pass on (u, f, out)."""
         u, f, out = arrays
-        coarser = correction or restriction
-        halves = (*((coarser[0].transfer.halves if coarser else None) or ()), False, False, False)[:3]
         above, below = (pair and seen_from_fine(*pair) for pair in (correction, restriction))
-        coarse, rows = above or below or (None, ())
-        held = mask_of(restriction[0].transfer.coarse) if restriction else ()
+        between = correction and correction[0].transfer, restriction and restriction[0].transfer
+        key = (step, *omegas, correction is None, restriction is None, f is None, result is None)
+        plan = self.plans.get(key)
+        if plan is None or plan.between[0] is not between[0] or plan.between[1] is not between[1]:
+            coarser, coarse = correction or restriction, above or below
+            self.plans[key] = plan = self._plan(step, f, omegas, between, coarser, coarse, result)
+        arguments = (
+            *(or_null(u), or_null(f), or_null(out)),
+            *(or_null(above and above[0]), or_null(below and below[0])),
+            *plan.behind,
+        )
+        self.reduce("smooth", plan.name, plan.shape, plan.grid, arguments, result, plan.defines, plan.cut)
+
+    def _plan(
+        self,
+        step: Pass,
+        f: Array | None,
+        omegas: Sequence[float],
+        between: tuple[Transfer | None, Transfer | None],
+        coarser: Coarser | None,
+        seen: tuple[Array, tuple[Any, ...]] | None,
+        result: Reduction | None,
+    ) -> Plan:
+        correction, restriction = between
+        halves = (*((coarser[0].transfer.halves if coarser else None) or ()), False, False, False)[:3]
+        coarse, rows = seen or (None, ())
+        held = mask_of(restriction.coarse) if restriction else ()
         shape = self.smooth_shape(step, halves if restriction else None)
         grid = self.lines_grid(shape, step.stages, halves, restriction is not None)
         weights = coarser[0].weights if coarser else {}  # type: ignore[attr-defined]  # of this backend
@@ -89,20 +142,18 @@ class PassLauncher(OperatorLauncher):
             *("-DCOARSE_MASKED=1",) * len(held),
             *(f"-DWEIGHTED={sum(1 << axis for axis in weights)}",) * bool(weights),
         )
-        arguments = (
-            *(or_null(u), or_null(f), or_null(out)),
-            *(or_null(above and above[0]), or_null(below and below[0])),
+        behind = (
             *((np.int32(1),) * 3 if coarse is None else map(np.int32, (*coarse.shape[::-1], 1)[:3])),
             np.int64(1) if coarse is None else self.backend.pitch(coarse),
             *rows,
-            *(seen_from_fine(restriction[0], mask)[0] for mask in held if restriction),
+            *(_windowed(restriction, mask)[0] for mask in held if restriction),
             *weights.values(),
             *(self.geometry if relaxes else (*self.constants, *mask_of(self.operator))),
             *self.scales(omegas),
         )
         name = "smooth" if result is None else "smooth_norm"
         cut = self.cut(shape, step.stages, restriction is not None and halves[1])
-        self.reduce("smooth", name, shape, grid, arguments, result, defines, cut)
+        return Plan(between, name, shape, grid, defines, cut, behind)
 
     def smooth_shape(self, step: Pass, restricted: Sequence[bool] | None = None) -> Shape:
         """How a pass is cut up: in marches that are long, but leave no part of the device without work.
