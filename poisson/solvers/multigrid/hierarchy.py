@@ -15,6 +15,8 @@ from poisson.discrete.mask import without_links
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.axis import Axis
+from poisson.mesh.lattice import Lattice
+from poisson.solvers.multigrid.thinning import is_uneven, thinned
 from poisson.solvers.spectrum import chebyshev_rate
 
 if TYPE_CHECKING:
@@ -81,11 +83,11 @@ def levels_of(operations: Operations, over_correction: bool) -> tuple[Level, ...
     """
     backend, operator = operations.backend, operations.operator
     levels: list[Level] = []
-    while axes := _axes_to_coarsen(operator):
-        halved = sum(not collapses(operator, axis) for axis in axes)
+    while found := _coarser_grid(operator):
+        lattice, lowest, halved = found
         factor = OVER_CORRECTION[max(1, halved)] if over_correction and not levels else 1.0
-        transfer = _transfer_to_coarser(backend, operator, axes, factor)
-        levels.append(Level(operations, transfer, lowest_rough(operator, axes), factor, _choosing(operator)))
+        transfer = _transfer_to(backend, operator, lattice, factor)
+        levels.append(Level(operations, transfer, lowest, factor, _choosing(operator)))
         operator = transfer.transfer.coarse
         operations = backend.bind(operator)
     levels.append(Level(operations, None, LARGEST, chosen_by=_choosing(operator)))
@@ -117,29 +119,36 @@ def _chosen_again(level: Level, below: Sequence[Level]) -> bool:
     chosen_by = _choosing(operator)
     if chosen_by == level.chosen_by:
         return True
-    axes = _axes_to_coarsen(operator)
-    shapes = [replace(operator.lattice, axes=_coarser_lines(operator, axes)).whole.shape] if axes else []
+    found = _coarser_grid(operator)
+    shapes = [found[0].whole.shape] if found else []
     if shapes != [each.operator.lattice.whole.shape for each in below]:
         return False
     level.chosen_by = chosen_by
-    if axes:
-        level.lowest = lowest_rough(operator, axes)
+    if found:
+        level.lowest = found[1]
     return True
 
 
 def grids_of(operator: Operator) -> tuple[tuple[int, ...], ...]:
     """The nodes along x, y(, z) of the grids of `levels_of`, for which the coefficients need no arrays."""
     found = [operator.lattice.whole.shape]
-    while axes := _axes_to_coarsen(operator):
-        operator = replace(operator, lattice=replace(operator.lattice, axes=_coarser_lines(operator, axes)))
+    while next_grid := _coarser_grid(operator):
+        operator = replace(operator, lattice=next_grid[0])
         found.append(operator.lattice.whole.shape)
     return tuple(found)
 
 
-def _axes_to_coarsen(operator: Operator) -> tuple[int, ...]:
-    """The axes along which a level is coarsened; none of one that is solved directly."""
-    few = math.prod(operator.lattice.whole.shape) <= MOST_NODES_DENSE
-    return () if few else coarsened_axes(operator)
+def _coarser_grid(operator: Operator) -> tuple[Lattice, float, int] | None:
+    """The next coarser grid, `Level.lowest`, and how many axes halve; None of a level that is solved directly."""
+    if math.prod(operator.lattice.whole.shape) <= MOST_NODES_DENSE:
+        return None
+    if is_uneven(operator.lattice) and (found := thinned(operator.lattice)):
+        return *found, 1
+    axes = coarsened_axes(operator)
+    if not axes:
+        return None
+    halved = sum(not collapses(operator, axis) for axis in axes)
+    return replace(operator.lattice, axes=_coarser_lines(operator, axes)), lowest_rough(operator, axes), halved
 
 
 def coarse_nodes(operator: Operator, axis: int) -> int:
@@ -257,14 +266,12 @@ def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: f
 
     An axis that has collapsed has no coupling, and its node is its own neighbour.
     """
-    return _transfer_to_coarser(backend, operator, axes, factor).transfer.coarse
+    return _transfer_to(backend, operator, replace(operator.lattice, axes=_coarser_lines(operator, axes)), factor).transfer.coarse
 
 
-def _transfer_to_coarser(
-    backend: Backend, operator: Operator, axes: Sequence[int], factor: float
-) -> TransferOperations:
-    """The operations between an operator and the one that `coarser` makes of it."""
-    lattice = backend.coarse_lattice(replace(operator.lattice, axes=_coarser_lines(operator, axes)))
+def _transfer_to(backend: Backend, operator: Operator, coarse: Lattice, factor: float) -> TransferOperations:
+    """The operations between an operator and that on a coarser grid, divided by `factor`."""
+    lattice = backend.coarse_lattice(coarse)
     plain = Operator(lattice, operator.c / factor, operator.a / factor)
     fine = operator.coefficients
     if fine is None:

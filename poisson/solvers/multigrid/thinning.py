@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""Coarser grids of axes whose spacings differ much: nodes are left out where they are closest, whatever the axis.
+
+A point smoother reduces the modes that alternate along the strongest couplings, which are those of the least spacings;
+where an axis is stretched these are along one axis here and along another there. Each coarser grid has about twice the
+least spacing, and all spacings that are wider already: the semicoarsening of every place at once, and still a product
+of axes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from poisson.mesh.axis import MIN_NODES, Axis, Values
+from poisson.mesh.lattice import Lattice
+
+UNEVEN = 2.0
+"""Axes whose spacings differ by less than this factor are coarsened as a whole."""
+
+ALIKE = 1.5
+"""Spacings up to so many times the least one are doubled together with it. Found by search on contraction factors."""
+
+
+def is_uneven(lattice: Lattice) -> bool:
+    """Whether an axis has spacings that differ much. Parts of an axis are coarsened as a whole."""
+    if lattice.divided:
+        return False
+    return any(
+        axis.placement is not None and not axis.wraps and axis.placement.gaps.max() > UNEVEN * axis.placement.gaps.min()
+        for axis in lattice.axes
+    )
+
+
+def thinned(lattice: Lattice) -> tuple[Lattice, float] | None:
+    """The next coarser grid, and a bound from below on the eigenvalues of D⁻¹A of the modes that it cannot represent.
+
+    None where no node can be left out.
+    """
+    steps = [_steps(axis) for axis in lattice.axes]
+    able = [axis for axis, line in enumerate(lattice.axes) if _thinned(line, math.inf) is not line]
+    while able:
+        least = min(float(steps[axis].min()) for axis in able)
+        axes = tuple(_thinned(line, ALIKE * least) if axis in able else line for axis, line in enumerate(lattice.axes))
+        changed = [axis for axis in able if axes[axis] is not lattice.axes[axis]]
+        if changed:
+            strengths = [0.0 if math.isinf(each.min()) else float(each.min()) ** -2.0 for each in steps]
+            weakest = min(1.0, (ALIKE * least) ** -2.0 / max(strengths)) * max(strengths)
+            return replace(lattice, axes=axes), min(weakest / (weakest + sum(strengths) - strengths[axis]) for axis in changed)
+        able.remove(min(able, key=lambda axis: float(steps[axis].min())))
+    return None
+
+
+def _steps(axis: Axis) -> Values:
+    """The distances of neighbouring nodes or, of cells, of their faces."""
+    return np.diff(axis.placement.marks) if axis.placement is not None else np.array([axis.spacing])
+
+
+def _thinned(axis: Axis, narrow: float) -> Axis:
+    """The axis without marks beside a distance below `narrow`, no two neighbours, from both ends to the widest one."""
+    placed = axis.placement
+    if placed is None or axis.wraps:
+        coarser = axis.coarser if axis.spacing < narrow else None
+        return axis if coarser is None else coarser
+    marks = placed.marks
+    widest = int(np.argmax(np.diff(marks)))
+    middle = widest + (2 * widest + 2 > marks.size)
+    kept = [0]
+    while kept[-1] < middle:
+        kept.append(kept[-1] + 1 + _leaves_out(marks, kept[-1] + 1, 1, middle, narrow))
+    above = [marks.size - 1]
+    while above[-1] > kept[-1]:
+        above.append(above[-1] - 1 - _leaves_out(marks, above[-1] - 1, -1, kept[-1], narrow))
+    chosen = np.array(kept + above[-2::-1])
+    nodes = chosen.size if placed.on_faces else chosen.size - 1
+    if nodes < MIN_NODES or chosen.size == marks.size:
+        return axis
+    return Axis.placed(type(placed)(marks[chosen], placed.kinds, placed.alpha))
+
+
+def _leaves_out(marks: Values, mark: int, step: int, stop: int, narrow: float) -> bool:
+    """Whether a mark is left out, if there is one before the last that is kept."""
+    if (stop - mark) * step <= 0:
+        return False
+    return bool(min(abs(marks[mark] - marks[mark - step]), abs(marks[mark + step] - marks[mark])) < narrow)
