@@ -266,7 +266,9 @@ def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: f
 
     An axis that has collapsed has no coupling, and its node is its own neighbour.
     """
-    return _transfer_to(backend, operator, replace(operator.lattice, axes=_coarser_lines(operator, axes)), factor).transfer.coarse
+    return _transfer_to(
+        backend, operator, replace(operator.lattice, axes=_coarser_lines(operator, axes)), factor
+    ).transfer.coarse
 
 
 def _transfer_to(backend: Backend, operator: Operator, coarse: Lattice, factor: float) -> TransferOperations:

@@ -16,6 +16,7 @@ import numpy as np
 
 from poisson.mesh.axis import MIN_NODES, Axis, Values
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.system import CARTESIAN
 
 UNEVEN = 2.0
 """Axes whose spacings differ by less than this factor are coarsened as a whole."""
@@ -25,8 +26,10 @@ ALIKE = 1.5
 
 
 def is_uneven(lattice: Lattice) -> bool:
-    """Whether an axis has spacings that differ much. Parts of an axis are coarsened as a whole."""
-    if lattice.divided:
+    """Whether an axis has spacings that differ much. Parts of an axis are coarsened as a whole, and so are others than
+    Cartesian axes, whose couplings say more than their spacings.
+    """
+    if lattice.divided or lattice.system != CARTESIAN:
         return False
     return any(
         axis.placement is not None and not axis.wraps and axis.placement.gaps.max() > UNEVEN * axis.placement.gaps.min()
@@ -48,7 +51,8 @@ def thinned(lattice: Lattice) -> tuple[Lattice, float] | None:
         if changed:
             strengths = [0.0 if math.isinf(each.min()) else float(each.min()) ** -2.0 for each in steps]
             weakest = min(1.0, (ALIKE * least) ** -2.0 / max(strengths)) * max(strengths)
-            return replace(lattice, axes=axes), min(weakest / (weakest + sum(strengths) - strengths[axis]) for axis in changed)
+            lowest = min(weakest / (weakest + sum(strengths) - strengths[axis]) for axis in changed)
+            return replace(lattice, axes=axes), lowest
         able.remove(min(able, key=lambda axis: float(steps[axis].min())))
     return None
 
@@ -77,7 +81,7 @@ def _thinned(axis: Axis, narrow: float) -> Axis:
     nodes = chosen.size if placed.on_faces else chosen.size - 1
     if nodes < MIN_NODES or chosen.size == marks.size:
         return axis
-    return Axis.placed(type(placed)(marks[chosen], placed.kinds, placed.alpha))
+    return Axis.placed(type(placed)(marks[chosen], placed.kinds, placed.alpha, placed.power))
 
 
 def _leaves_out(marks: Values, mark: int, step: int, stop: int, narrow: float) -> bool:
