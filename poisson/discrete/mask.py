@@ -88,20 +88,28 @@ def masked(
 def insulated(operator: Operator, backend: Any) -> Operator:
     """The operator of coefficients that are 0 at some nodes, whose mask has the nodes without a link.
 
-    Raises `CaseError` if it is not in one process and in float64, or what conducts is in parts of which not all are
-    held.
+    What hangs together is found on the whole lattice: where that is divided, every process has the links of all nodes
+    meanwhile. Raises `CaseError` if it is not in float64, or what conducts is in parts of which not all are held.
     """
     before = operator.coefficients
     assert before is not None and before.links is not None
-    if operator.lattice.divided or backend.dtype != np.float64:
-        raise CaseError(["equation.a: 0 at some nodes; allowed in one process, in float64 or mixed precision"])
-    least = min(float(np.min(link, initial=np.inf, where=link > 0.0)) for link in map(backend.to_host, before.links))
+    if backend.dtype != np.float64:
+        raise CaseError(["equation.a: 0 at some nodes; allowed in float64 or mixed precision"])
+    lattice, every = operator.lattice, (1,) * operator.dimension
+    fetch = partial(backend.sample, lattice=lattice, steps=every) if lattice.divided else backend.to_host
+    links = tuple(map(fetch, before.links))
+    c = None if before.c is None else fetch(before.c)
+    least = min(float(np.min(link, initial=np.inf, where=link > 0.0)) for link in links)
     if not least < np.inf:
         raise CaseError(["equation.a: 0 at one of any two neighbours; allowed: a > 0 somewhere at both"])
     log.info("a is 0 at some nodes: nothing flows there, and u keeps its initial guess")
-    positive = replace(operator, coefficients=replace(before, a_range=(least, before.a_range[1])))
+    given = replace(before, links=links, c=c, a_range=(least, before.a_range[1]))
+    whole = replace(operator, lattice=lattice.whole, coefficients=given)
+    part = np.ix_(*(line.index for line in reversed(lattice.axes)))
     try:
-        return masked(positive, np.zeros(operator.array_shape, dtype=bool), backend.to_host, backend.from_host)
+        found = masked(whole, np.zeros(whole.array_shape, dtype=bool), np.asarray, lambda c: backend.from_host(c[part]))
+        assert found.coefficients is not None
+        return replace(found, lattice=lattice, coefficients=replace(found.coefficients, links=before.links))
     except ValueError as error:
         cut = str(error).partition(":")[0]
         raise CaseError([f"equation.a: {cut}; set a to 0 there, too, or connect them"]) from None

@@ -156,7 +156,8 @@ class Question:
         if not has_products(self.backend, self.operator):
             return ""
         known = self.operations.roughness if isinstance(self.operations, Outline) else roughness(self.operations)
-        return known.reason(self.operator) if known else ""
+        reason = known.reason(self.operator) if known else ""
+        return reason or ("a is 0 at some nodes" if self.operator.fixed and self.operator.lattice.divided else "")
 
     @cached_property
     def mixed(self) -> str:

@@ -223,6 +223,7 @@ def test_groups_that_nothing_holds_are_left_out_across_borders() -> None:
         assert on_ranks(3, found) == [expected.size] * 3
 
 
+HOLE = np.pad(np.zeros((9, 9)), 28, constant_values=1.0)
 FLOWS = {"x_lower": 0.0, "x_upper": 1.0, "all": {"neumann": 0.0}}
 
 
@@ -236,6 +237,7 @@ FLOWS = {"x_lower": 0.0, "x_upper": 1.0, "all": {"neumann": 0.0}}
             "as a jumps",
         ),
         ({"backend": "openmp", "method": "multigrid", "threads": 1}, composite("spots 0.1", 65, 2), "as a has spikes"),
+        ({"backend": "openmp", "threads": 1}, HOLE * composite("spots 0.5", 65, 2, 1e4), "as a jumps"),
     ],
 )
 def test_auto_decides_as_in_one_process(
@@ -261,6 +263,18 @@ def test_auto_decides_as_in_one_process(
             assert np.abs(u - alone[2]).max() <= 1e-9 * np.abs(u).max()
     lines = [line for line in caplog.messages if "galerkin" in line]
     assert len(lines) == 3 and all(reason in line for line in lines)
+
+
+def test_a_hole_has_products_on_ranks_and_no_averages() -> None:
+    problem = Problem.on_box((65, 65), a=HOLE, f=1.0, boundary=FLOWS)
+
+    def solve(comm: ThreadCommunicator) -> Any:
+        with pytest.raises(GridError, match="have no averages as coarse grids on several processes: use"):
+            poisson.solve(problem, "multigrid", "numpy", comm=comm, coarse="geometric")
+        return poisson.solve(problem, backend="numpy", comm=comm, rtol=1e-9).gather()
+
+    wanted = poisson.solve(problem, backend="numpy", rtol=1e-9).u
+    assert np.abs(on_ranks(2, solve)[0] - wanted).max() <= 1e-8 * np.abs(wanted).max()
 
 
 def test_odd_numbers_of_nodes_that_an_axis_wraps_around_keep_averages() -> None:
