@@ -26,20 +26,26 @@ void for_each_step(int x, int y, int z, Visit visit) {
             for (int dx = -x; dx <= x; ++dx) visit(Step{dx, dy, dz});
 }
 
-template <class O>
 struct Output {
-    O* to;
+    void* all;
+    bool single;
     const Nodes& nodes;
 
+    void put_one(int64_t array, int64_t place, double value) const {
+        const int64_t at = array * nodes.values() + place;
+        if (single)
+            static_cast<float*>(all)[at] = float(value);
+        else
+            static_cast<double*>(all)[at] = value;
+    }
     // The lanes of a pack that lie in a row.
     void put(int64_t array, int64_t row, int64_t i, Pack<double> values) const {
-        O* const out = to + array * nodes.values() + row + i;
         const int64_t count = std::min(LANES, nodes.x.nodes - i);
-        for (int64_t lane = 0; lane < count; ++lane) out[lane] = O(values[lane]);
+        for (int64_t lane = 0; lane < count; ++lane) put_one(array, row + i + lane, values[lane]);
     }
     void put_zeros(int64_t arrays, int64_t row) const {
         for (int64_t array = 0; array < arrays; ++array)
-            std::fill_n(to + array * nodes.values() + row, nodes.x.nodes, O(0));
+            for (int64_t i = 0; i < nodes.x.nodes; ++i) put_one(array, row + i, 0.0);
     }
 };
 
@@ -66,11 +72,11 @@ struct Link {
 };
 constexpr int APART = -1, ACROSS = -2;
 
-template <class C, class O>
-poisson_status interpolation(const poisson_weighted* w, O* out) {
+poisson_status interpolation(const poisson_weighted* w, void* out, int32_t single) {
+    if (!w || !w->fine.coefficients || !out) return POISSON_BAD_ARGUMENT;
     const Pairs pairs(*w);
     const Nodes coarse(w->coarse.lattice);
-    const Output<O> output{out, coarse};
+    const Output output{out, single != 0, coarse};
     std::vector<Step> directions;
     for_each_step(Pairs::reach(pairs.x), Pairs::reach(pairs.y), Pairs::reach(pairs.z), [&](const Step& step) {
         if (size_of(step)) directions.push_back(step);
@@ -95,7 +101,7 @@ poisson_status interpolation(const poisson_weighted* w, O* out) {
         }
     }
     return for_rows(coarse, 8 * (1 + w->fine.offsets), [&](int64_t first, int64_t last) {
-        FineRows<C, O> fine(*w, pairs, false);
+        FineRows fine(*w, pairs, false);
         if (!fine) return false;
         auto own = links;
         for (int64_t number = first; number < last; ++number) {
@@ -239,10 +245,9 @@ public:
 };
 
 // The terms at packs of coarse nodes of a row.
-template <class C, class W>
 class Products {
 public:
-    void point_to(const Plan& plan, const FineRows<C, W>& fine, const WeightRows<W>& weights) {
+    void point_to(const Plan& plan, const FineRows& fine, const WeightRows& weights) {
         coefficients.clear();
         sums.clear();
         ends.clear();
@@ -274,11 +279,11 @@ private:
     std::vector<Pointers> sums, ends;
 };
 
-template <class C, class W, class O>
-poisson_status galerkin(const poisson_weighted* w, O* out) {
+poisson_status galerkin(const poisson_weighted* w, void* out, int32_t single) {
+    if (!w || !w->fine.coefficients || !w->weights || !out) return POISSON_BAD_ARGUMENT;
     const Pairs pairs(*w);
     const Nodes coarse(w->coarse.lattice);
-    const Output<O> output{out, coarse};
+    const Output output{out, single != 0, coarse};
     const double scale = 1.0 / ((1 + pairs.x.halved) * (1 + pairs.y.halved) * (1 + pairs.z.halved));
     const int64_t nx = coarse.x.nodes;
     // Of the nodes along x only the first and the last may be unlike the others.
@@ -287,11 +292,11 @@ poisson_status galerkin(const poisson_weighted* w, O* out) {
         return Plan(*w, pairs, x, Relation(pairs.y, j), Relation(pairs.z, k));
     };
     return for_rows(coarse, 64 * (1 + w->fine.offsets), [&](int64_t first, int64_t last) {
-        FineRows<C, W> fine(*w, pairs, true);
-        WeightRows<W> weights(*w, pairs);
+        FineRows fine(*w, pairs, true);
+        WeightRows weights(*w, pairs);
         if (!fine || !weights) return false;
         std::unique_ptr<Plan> plan;
-        Products<C, W> products;
+        Products products;
         const auto write = [&](int64_t row, int64_t i, int64_t lane, bool all) {
             Pack<double> arrays[14];
             products.at(*plan, i, arrays);
@@ -299,7 +304,7 @@ poisson_status galerkin(const poisson_weighted* w, O* out) {
                 if (all)
                     output.put(array, row, i, scale * arrays[array]);
                 else
-                    out[array * coarse.values() + row + i + lane] = O(scale * arrays[array][lane]);
+                    output.put_one(array, row + i + lane, scale * arrays[array][lane]);
             }
         };
         for (int64_t number = first; number < last; ++number) {
@@ -330,34 +335,9 @@ poisson_status galerkin(const poisson_weighted* w, O* out) {
     });
 }
 
-template <class Visit>
-poisson_status with_type(int32_t single, Visit visit) {
-    return single ? visit(float()) : visit(double());
-}
-
-poisson_status interpolation_any(const poisson_weighted* w, void* out, int32_t single) {
-    if (!w || !w->fine.coefficients || !out) return POISSON_BAD_ARGUMENT;
-    return with_type(w->fine.single, [&](auto coefficient) {
-        return with_type(single, [&](auto written) {
-            return interpolation<decltype(coefficient)>(w, static_cast<decltype(written)*>(out));
-        });
-    });
-}
-
-poisson_status galerkin_any(const poisson_weighted* w, void* out, int32_t single) {
-    if (!w || !w->fine.coefficients || !w->weights || !out) return POISSON_BAD_ARGUMENT;
-    return with_type(w->fine.single, [&](auto coefficient) {
-        return with_type(w->single, [&](auto weight) {
-            return with_type(single, [&](auto written) {
-                return galerkin<decltype(coefficient), decltype(weight)>(w, static_cast<decltype(written)*>(out));
-            });
-        });
-    });
-}
-
 }  // namespace
 
 POISSON_EXPORT(stencil_interpolation, (const poisson_weighted* w, void* out, int32_t out_single), lattice_of(w),
-               interpolation_any(w, out, out_single))
+               interpolation(w, out, out_single))
 POISSON_EXPORT(stencil_galerkin, (const poisson_weighted* w, void* out, int32_t out_single), lattice_of(w),
-               galerkin_any(w, out, out_single))
+               galerkin(w, out, out_single))

@@ -10,6 +10,20 @@
 
 #include "stencils/weights.h"
 
+// Numbers in either type. Which one it is costs nothing beside what is done with a row of them.
+struct Numbers {
+    const void* all;
+    bool single;
+
+    Numbers from(int64_t first) const {
+        if (single) return {static_cast<const float*>(all) + first, single};
+        return {static_cast<const double*>(all) + first, single};
+    }
+    double operator[](int64_t i) const {
+        return single ? double(static_cast<const float*>(all)[i]) : static_cast<const double*>(all)[i];
+    }
+};
+
 // From a coarse node to a fine one beside it: at most 2 fine nodes along each axis.
 struct Step {
     int x, y, z;
@@ -81,7 +95,6 @@ inline void lay_out(const Pair& x, int64_t length, double* to, Values values) {
 
 // The fine rows around coarse ones: the excess, the links to each offset, whether a node is free, and the row sums of
 // P.
-template <class C, class W>
 class FineRows {
 public:
     enum { EXCESS = 0, LINKS = 1 };
@@ -127,10 +140,10 @@ public:
 
 private:
     void fill(double* row, int64_t j, int64_t k) {
-        const C* const from = static_cast<const C*>(w.fine.coefficients) + nodes.row(j, k);
+        const Numbers from = Numbers{w.fine.coefficients, w.fine.single != 0}.from(nodes.row(j, k));
         for (int64_t array = 0; array <= links; ++array) {
-            const C* const values = from + array * nodes.values();
-            lay_out(pairs.x, ring.length, row + 2 * array * ring.length, [&](int64_t i) { return double(values[i]); });
+            const Numbers values = from.from(array * nodes.values());
+            lay_out(pairs.x, ring.length, row + 2 * array * ring.length, [=](int64_t i) { return values[i]; });
         }
         const bool free_row = nodes.free(j, k);
         lay_out(pairs.x, ring.length, row + 2 * free() * ring.length,
@@ -152,11 +165,11 @@ private:
                 if (row < 0) continue;
                 for (int dx = -Pairs::reach(pairs.x); dx <= Pairs::reach(pairs.x); ++dx) {
                     const int number = pairs.number(dx, dy[n], dz[m]);
-                    const W* const weights =
-                        static_cast<const W*>(w.weights) + (number < 0 ? 0 : number) * coarse.values() + row;
+                    const Numbers weights =
+                        Numbers{w.weights, w.single != 0}.from((number < 0 ? 0 : number) * coarse.values() + row);
                     const bool free_row = coarse.free(coarse.y.node(from_y[n]), coarse.z.node(from_z[m]));
                     const auto weight = [&](int64_t i) {
-                        return number < 0 ? double(free_row && coarse.x.free(i)) : double(weights[i]);
+                        return number < 0 ? double(free_row && coarse.x.free(i)) : weights[i];
                     };
                     // The last one may have no node of the fine grid there.
                     int64_t start = dx < 0 ? 1 : 0, stop = nx - 1;
@@ -181,7 +194,6 @@ private:
 };
 
 // The weights of the coarse rows around one of them; in the middle of the directions whether a node is free.
-template <class W>
 class WeightRows {
 public:
     WeightRows(const poisson_weighted& w, const Pairs& pairs)
@@ -214,9 +226,8 @@ private:
         const int64_t nx = nodes.x.nodes;
         for (int number = -1; number < pairs.directions(); ++number) {
             double* const values = to + (number + 1) * ring.length;
-            const W* const weights = static_cast<const W*>(w.weights) + number * nodes.values() + row;
-            for (int64_t i = 0; i < nx; ++i)
-                values[i] = number < 0 ? double(free_row && nodes.x.free(i)) : double(weights[i]);
+            const Numbers weights = Numbers{w.weights, w.single != 0}.from(number * nodes.values() + row);
+            for (int64_t i = 0; i < nx; ++i) values[i] = number < 0 ? double(free_row && nodes.x.free(i)) : weights[i];
             values[-1] = nodes.x.wraps ? values[nx - 1] : 0.0;
             values[nx] = nodes.x.wraps ? values[0] : 0.0;
         }
