@@ -324,8 +324,8 @@ def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90"
     runtime = NotingRuntime(architecture=architecture)
     backend = gpu.GpuBackend(np.dtype(dtype), runtime)
     small, large = SIZES[len(rules) // 2]
-    # Transforms know one axis, and the grid of mixed faces of the sample has every kind.
-    transforms = (dtype, len(rules) // 2) in SAMPLE
+    # Transforms know one axis, and the grids of mixed faces of the sample have every kind.
+    transforms = (dtype, len(rules) // 2) in SAMPLE or rules[:4] != MIXED[:4]
     run_every_operation(backend, operator(large, rules), transforms=transforms)
     # Masks and types are the same for all: one compilation for each dimension, and launches alone elsewhere.
     if rules == RULES[len(rules) // 2][0] or (dtype, len(rules) // 2, rules[:4]) in [
