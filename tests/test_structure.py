@@ -39,7 +39,8 @@ LAYERS = (
     ("case",),
     ("output",),
     ("run",),
-    ("mac", "perf"),
+    ("mac",),
+    ("perf",),
     ("cli",),
     ("__main__",),
 )

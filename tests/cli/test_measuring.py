@@ -81,7 +81,7 @@ REFUSED = [
     ),
     ("bench call --n=9", "--n 9; allowed: NXxNY or NXxNYxNZ"),
     ("bench call --n=9x2", "--n 2; allowed: a whole number, at least 3"),
-    ("bench call --method=jacobi", "--method jacobi; allowed: fft, multigrid, open"),
+    ("bench call --method=jacobi", "--method jacobi; allowed: fft, multigrid, open, projector"),
     ("bench call --threads=2 --backend=numpy", NO_THREADS),
     ("bench call --repeats=0", "--repeats 0; allowed: a whole number, at least 1"),
     ("bench command --n=9", "--n 9; allowed: NXxNY or NXxNYxNZ"),

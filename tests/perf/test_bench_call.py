@@ -6,6 +6,7 @@ Covers poisson.cli.calling and poisson.perf.benchmark.call.
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,10 +29,13 @@ def test_every_kind_of_call_has_a_row(capsys: pytest.CaptureFixture[str], monkey
     rows = rows_of(capsys, "--n=9x9,9x9x9", "--backend=numpy")
     kinds = ["loop", "call", "out", "first", "many"]
     expected = [(size, method, kind) for size in ("9x9", "9x9x9") for method in call.METHODS for kind in kinds]
+    expected = [row for row in expected if row[1:] != ("projector", "many")]
     assert [(row["size"], row["method"], row["call"]) for row in rows] == expected
     for row in rows:
         assert 0.0 < row["lowest"] <= row["seconds"] <= row["highest"]
-    for loop, whole, *_ in zip(*[iter(rows)] * len(kinds), strict=True):
+    beside = [(loop, whole) for loop, whole in itertools.pairwise(rows) if loop["call"] == "loop"]
+    assert len(beside) == 2 * len(call.METHODS)
+    for loop, whole in beside:
         assert loop["of_loop"] == 1.0
         assert whole["lowest"] > loop["lowest"]
         assert whole["of_loop"] == pytest.approx(whole["seconds"] / loop["seconds"])

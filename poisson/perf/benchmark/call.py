@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from poisson.errors import CheckWarning, PoissonError
+from poisson.mac import Projector
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
 from poisson.words import quantity
 
-METHODS = ("fft", "multigrid", "open")
-"""The last is `fft` between open faces."""
+METHODS = ("fft", "multigrid", "open", "projector")
+"""The third is `fft` between open faces, the last a projection of velocities on as many cells, whose solve is `fft`."""
 SIZES = ((129, 129), (1025, 1025), (4097, 4097), (257, 257, 257))
 MANY = 16
 """Sources that are solved for together."""
@@ -77,11 +78,18 @@ class _Calls:
 
     def __init__(self, nodes: tuple[int, ...], method: str, name: str, threads: int, repeats: int) -> None:
         self._nodes, self._method, self._repeats = nodes, method, repeats
+        self._velocity: tuple[Any, ...] = ()
         self._f = np.random.default_rng(1).standard_normal(nodes[::-1])
         start = time.perf_counter()
-        is_open = method == METHODS[-1]
-        settings: dict[str, Any] = {"method": "fft" if is_open else method, "backend": name, "threads": threads}
-        self.solver = Solver(Problem.on_box(nodes, boundary="open" if is_open else 0.0), **settings)
+        is_open, self._projector = method == "open", None
+        settings: dict[str, Any] = {"backend": name, "threads": threads}
+        if method == "projector":
+            self._projector = Projector(nodes, {"x_upper": "outflow", "all": "wall"}, method="fft", **settings)
+            self._velocity = self._projector.velocity()
+            self.solver = self._projector.solver
+        else:
+            settings["method"] = "fft" if is_open else method
+            self.solver = Solver(Problem.on_box(nodes, boundary="open" if is_open else 0.0), **settings)
         with warnings.catch_warnings():
             # The source is noise, which no grid resolves.
             warnings.simplefilter("ignore", CheckWarning)
@@ -103,14 +111,19 @@ class _Calls:
         xp = self.solver.backend.array_module
         if xp is not np:
             there = xp.asarray(self._f)
+            self._velocity = tuple(map(xp.asarray, self._velocity))
             yield self._row("on the device", self._times(lambda: self._solved(there)), loop, None)
-        if self._f.size <= MOST_OF_MANY:
+        if self._f.size <= MOST_OF_MANY and self._projector is None:
             sources = np.stack([self._f] * MANY)
             yield self._row("many", self._times(lambda: self.solver.solve_many(sources)), loop, None)
 
     def _solved(self, f: Any = None, out: Any = None) -> float:
         """Solve; returns the time of the loop."""
-        solution = self.solver.solve(self._f if f is None else f, out=out)
+        if self._projector is not None:
+            self._velocity[0][(0,) * (self._f.ndim - 1)][1] += 1.0  # between two cells
+            solution = self._projector.project(self._velocity, out=out)
+        else:
+            solution = self.solver.solve(self._f if f is None else f, out=out)
         if not solution.status.success:
             raise PoissonError(f"a solve ended as {solution.status.value}: {solution.advice}")
         return solution.times["solve"]
