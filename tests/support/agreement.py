@@ -25,7 +25,7 @@ from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
 from poisson.solvers.multigrid.hierarchy import coarser
 from poisson.solvers.spectrum import red_black
-from support.axes import ENDS, example, uniform
+from support.axes import ENDS, example, radius, uniform
 from support.full_stencils import clusters_on, halvings, stencils_on, weighted_on
 from support.operators import AXIS_RULES, operator, pairs_of_rules, random_array
 
@@ -58,6 +58,9 @@ PLACED = {
         placed((Nodes, 1, 33), (Cells, 4, 5)),
         placed((Cells, 9, 5), (Nodes, 9, 34)),
         placed((Nodes, 0, 800), (Cells, 0, 9)),
+        Operator(
+            Lattice((radius(Cells, 0.0, ENDS[3][1], 18, 1).axis, uniform(ENDS[2], 11).axis), "cylinder"), 0.7, 1.3
+        ),
     ],
     3: [
         placed((Nodes, 5, 27), (Cells, 3, 9), (Axis, 0, 16)),

@@ -54,6 +54,17 @@ def example(kind: type[Placement], ends: tuple[Kind, Kind], nodes: int) -> Examp
     return _balanced(issubclass(kind, Cells), ends, placed.points, placed.marks, Axis.placed(placed), kind.__name__)
 
 
+def radius(kind: type[Placement], start: float, upper: Kind, nodes: int, power: int) -> Example:
+    """A radius that begins at `start`, with the weight r^power."""
+    places = np.array(marks(nodes + issubclass(kind, Cells), kind)) + 0.5 + start
+    places[0] = start
+    alpha = (0.0, ALPHA[1] if upper is R else 0.0)
+    placed = kind(places, (D if start else Kind.AXIS, upper), alpha, power)
+    ends = D if start else N, upper
+    cells = issubclass(kind, Cells)
+    return _balanced(cells, ends, placed.points, placed.marks, Axis.placed(placed), f"r{power}{kind.__name__}", power)
+
+
 def uniform(ends: tuple[Kind, Kind], nodes: int) -> Example:
     """A uniform axis; Robin ends are Neumann ends for it."""
     ends = N if ends[0] is R else ends[0], N if ends[1] is R else ends[1]
@@ -62,8 +73,11 @@ def uniform(ends: tuple[Kind, Kind], nodes: int) -> Example:
     return _balanced(False, ends, marks[:nodes], marks, axis, "Uniform")
 
 
-def _balanced(cells: bool, ends: tuple[Kind, Kind], x: Matrix, faces: Matrix, axis: Axis, kind: str) -> Example:
+def _balanced(
+    cells: bool, ends: tuple[Kind, Kind], x: Matrix, faces: Matrix, axis: Axis, kind: str, power: int = 0
+) -> Example:
     nodes, wraps = len(x), ends[0] is P
+    areas = np.ones(nodes)
     widths = np.zeros(nodes)
     gaps = [x[i + 1] - x[i] for i in range(nodes - 1)] + [faces[-1] - x[-1] + x[0] - faces[0]] * wraps
     for i, gap in enumerate(gaps):
@@ -71,6 +85,9 @@ def _balanced(cells: bool, ends: tuple[Kind, Kind], x: Matrix, faces: Matrix, ax
         widths[(i + 1) % nodes] += gap / 2.0
     if cells:
         widths = np.diff(faces)
+    if power:
+        edges = faces if cells else np.concatenate([x[:1], (x[1:] + x[:-1]) / 2.0, x[-1:]])
+        widths, areas = np.diff(edges ** (power + 1)) / (power + 1), edges[1:] ** power
     for node, end in zip((0, -1), ends, strict=True):
         if end is D and not cells:
             widths[node] *= 2.0
@@ -79,14 +96,15 @@ def _balanced(cells: bool, ends: tuple[Kind, Kind], x: Matrix, faces: Matrix, ax
         flows = np.zeros((nodes, nodes))
         for i, gap in enumerate(gaps):
             for one, other in ((i, (i + 1) % nodes), ((i + 1) % nodes, i)):
-                flows[one, one] += links[i] / gap
-                flows[one, other] -= links[i] / gap
+                flows[one, one] += areas[i] * links[i] / gap
+                flows[one, other] -= areas[i] * links[i] / gap
         for node, end, alpha, link in zip((0, -1), ends, ALPHA, links[[0, len(gaps) - 1]], strict=True):
             half = abs(faces[node] - x[node]) if cells else 0.0
+            area = faces[node] ** power
             if end is R:
-                flows[node, node] += link / (1.0 / alpha + half)
+                flows[node, node] += area * link / (1.0 / alpha + half)
             if end is D and cells:
-                flows[node, node] += link / half
+                flows[node, node] += area * link / half
             if end is D and not cells:
                 flows[node] = 0.0
         return np.asarray(flows / widths[:, None])
@@ -96,8 +114,10 @@ def _balanced(cells: bool, ends: tuple[Kind, Kind], x: Matrix, faces: Matrix, ax
 
 
 def examples(*sizes: int) -> list[Example]:
-    """Axes of both kinds with every pair of ends."""
-    return [example(kind, ends, nodes) for nodes in sizes for kind in (Nodes, Cells) for ends in ENDS]
+    """Axes of both kinds with every pair of ends, and radii."""
+    straight = [example(kind, ends, nodes) for nodes in sizes for kind in (Nodes, Cells) for ends in ENDS]
+    radii = ((Nodes, 0.0, D, 1), (Cells, 0.0, R, 1), (Nodes, 0.4, N, 2), (Cells, 0.4, D, 2), (Cells, 0.0, N, 2))
+    return straight + [radius(kind, start, upper, sizes[-1], p) for kind, start, upper, p in radii]
 
 
 def fixed_nodes(axis: Axis) -> list[int]:
