@@ -14,7 +14,7 @@ from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
-from poisson.solvers.expected import Offer, Question
+from poisson.solvers.expected import STRONG_ANGLE, Offer, Question
 from poisson.solvers.iteration import (
     KRYLOV_GROWTH,
     Interruption,
@@ -27,6 +27,7 @@ from poisson.solvers.iteration import (
     never,
 )
 from poisson.solvers.mixed import MixedConjugateGradients
+from poisson.solvers.roughness import has_products
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import DRIFT, remove_mean
 from poisson.solvers.status import Status
@@ -302,14 +303,16 @@ def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
 def _offer(question: Question) -> Offer | None:
     if not (question.hard or question.rough) or question.to_discretisation:
         return None
-    count = (GALERKIN if question.rough else HARDER) * question.cycles_to_tolerance()
+    lattice, rough = question.operator.lattice, bool(question.rough)
     # Points and halved grids do not smooth what an angle ties together near r = 0; lines do.
-    lattice = question.operator.lattice
     lines = lattice.angle is not None and not lattice.divided and question.backend.on_host
-    preconditioner = "fft" if lines and not question.rough else "multigrid"
+    if lattice.angular > STRONG_ANGLE and not lines:
+        rough = has_products(question.backend, question.operator)
+    count = (GALERKIN if rough else HARDER) * question.cycles_to_tolerance()
+    preconditioner = "fft" if lines and not rough else "multigrid"
     settings = replace(question.settings, method="cg", preconditioner=preconditioner)
     return Offer(
-        settings=settings.having(coarse="galerkin" if question.rough else "geometric"),
+        settings=settings.having(coarse="galerkin" if rough else "geometric"),
         precision=question.mixed,
         usual=question.usual.cycles(count),
         seconds=question.measured.cycles(count),
