@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 from scipy.special import j0
+from support.ranks import on_ranks
 
 import poisson
 from poisson.backends.numpy import NumpyBackend
@@ -325,3 +326,20 @@ def test_a_disc_in_files_and_pictures(tmp_path: Path) -> None:
     )
     field = sample(solution, "E", {}, 100).values[inside & (np.hypot(x, y) > 0.1)]
     np.testing.assert_allclose(field, np.broadcast_to([-1.0, 0.0], field.shape), atol=0.06)
+
+
+def test_discs_and_cylinders_on_ranks() -> None:
+    """Where lines along r are not solved for: conjugate gradients with products, to the same u, in few iterations."""
+    for name, iterations in (("disc", 12), ("r, phi, z", 12), ("r, z", 8)):
+        system, exact, axes, conditions, *others = CASES[name]
+        problem = manufactured(system, exact, [axis(17) for axis in axes], conditions, *others)
+        alone = poisson.solve(problem, rtol=1e-10, backend="numpy")
+
+        def solve(comm: Any, problem: Problem = problem) -> tuple[int, Any, Any]:
+            solution = poisson.solve(problem, rtol=1e-10, backend="numpy", comm=comm, fields=("E",))
+            return solution.iterations, solution.gather(), solution.gather("E")
+
+        (count, u, field), _ = on_ranks(2, solve, delay=0.0)
+        assert count <= iterations
+        np.testing.assert_allclose(u, alone.u, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(field, -np.asarray(alone.gradient), rtol=0, atol=1e-6)
