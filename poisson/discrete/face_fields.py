@@ -19,7 +19,7 @@ from scipy import fft
 
 from poisson.discrete.green import Times, on_a_line
 from poisson.discrete.operator import Operator
-from poisson.mesh.axis import Axis
+from poisson.mesh.axis import Axis, array_axis
 from poisson.mesh.boundary import Rule
 
 Values = NDArray[np.float64]
@@ -215,6 +215,53 @@ class FaceFields:
                 values = xp.moveaxis(values, 0, along.index(axis))
                 found[target] = found[target] + values
         return found
+
+    def layer(self, values: Any, face: int, inner: int = 0) -> Any:
+        """The nodes of an array on a face, or so many layers inside of it."""
+        place = array_axis(face // 2, values.ndim)
+        return self._xp.moveaxis(values, place, 0)[-1 - inner if face % 2 else inner]
+
+    def own_of(self, face: int) -> tuple[slice, ...]:
+        """The nodes of an array on a face that no data fix."""
+        return tuple(self.own[axis] for axis in reversed(range(self._far.dimension)) if axis != face // 2)
+
+    def charges(self, view: Any, given: Mapping[int, Any]) -> tuple[dict[int, Any], dict[tuple[int, bool], Any]]:
+        """The values on the open faces, and the charges that u in the box, continued by zeros, has too few there.
+
+        `view`: u, as an array of the module. `given`: the charges on each open face.
+        """
+        values = {face: self.layer(view, face).astype(np.float64) for face in self._faces}
+        charges: dict[tuple[int, bool], Any] = {}
+        for face in self._faces:
+            charges[face, False] = (given[face] - self._applied(view, face, values[face]))[self.own_of(face)]
+            self._once(charges[face, False], face)
+            values[face] = values[face][self.own_of(face)]
+            if bool(values[face].any()):
+                charges[face, True] = self._xp.ascontiguousarray(self._far.couplings[face // 2] * values[face])
+        return values, charges
+
+    def _applied(self, view: Any, face: int, values: Any) -> Any:
+        """The constant operator on a face, of u that is zero beyond."""
+        far, axis = self._far, face // 2
+        found = (far.c + 2.0 * far.couplings[axis]) * values - far.couplings[axis] * self.layer(view, face, 1)
+        for place, other in enumerate(self._along(axis)):
+            line, coupling = far.lattice.axes[other], far.couplings[other]
+            turned, out = (self._xp.moveaxis(each, place, 0) for each in (values, found))
+            weights = [self._xp.asarray(each).reshape(-1, *(1,) * (values.ndim - 1)) for each in line.couplings]
+            for end, nodes in enumerate(line.neighbours):
+                neighbours = turned[self._xp.asarray(nodes)]
+                if 2 * other + end in self._faces:
+                    neighbours[-end] = 0.0
+                out += coupling * weights[end] * (turned - neighbours)
+            out += coupling * weights[2] * turned
+        return found
+
+    def _once(self, charges: Any, face: int) -> None:
+        """Leave out the nodes of a face that lie on one before it too."""
+        along = self._along(face // 2)
+        for before in self._faces:
+            if before < face and before // 2 != face // 2:
+                self._xp.moveaxis(charges, along.index(before // 2), 0)[-(before % 2)] = 0.0
 
     def _to_all(self, values: Any, along: Sequence[int]) -> Any:
         for place in reversed(range(len(along))):

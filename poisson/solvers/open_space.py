@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
-from poisson.mesh.axis import array_axis
 from poisson.solvers.iteration import Interruption, Method, never
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
@@ -47,14 +46,13 @@ class OpenSpace:
 
     def __init__(self, operations: Operations, method: Method, far: Operator, faces: Sequence[bool]) -> None:
         self._operations, self._backend = operations, operations.backend
-        self._method, self._far = method, far
+        self._method = method
         self._xp = operations.backend.array_module
         from poisson.discrete.face_fields import FaceFields  # with scipy, which other solves do without
 
         with self._backend.ordered():
             self._fields = FaceFields(far, faces, self._xp)
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
-        self._open = tuple(faces)
 
     def solve(
         self,
@@ -106,64 +104,23 @@ class OpenSpace:
         """Go over to other coefficients (`Method.refresh`): what is set up belongs to the old ones."""
         return False
 
-    def _layer(self, values: Any, face: int, inner: int = 0) -> Any:
-        """The nodes of an array on a face, or so many layers inside of it."""
-        place = array_axis(face // 2, values.ndim)
-        return self._xp.moveaxis(values, place, 0)[-1 - inner if face % 2 else inner]
-
-    def _own(self, face: int) -> tuple[slice, ...]:
-        """The nodes of an array on a face that no data fix."""
-        return tuple(self._fields.own[axis] for axis in reversed(range(self._far.dimension)) if axis != face // 2)
-
     def _taken(self, f: Array) -> dict[int, Any]:
         """The charges on the open faces, taken out of f."""
         with self._backend.ordered():
             values: Any = self._backend.view(f)
-            found = {face: self._layer(values, face).astype(np.float64) for face in self._faces}
+            found = {face: self._fields.layer(values, face).astype(np.float64) for face in self._faces}
             for face in self._faces:
-                self._layer(values, face)[...] = 0.0
+                self._fields.layer(values, face)[...] = 0.0
         return found
 
     def _changes(self, u: Array, given: dict[int, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The values on the open faces, one face after the other, and by how much they differ from the field there."""
         with self._backend.ordered():
-            view: Any = self._backend.view(u)
-            values = {face: self._layer(view, face).astype(np.float64) for face in self._faces}
-            charges: dict[tuple[int, bool], Any] = {}
-            for face in self._faces:
-                charges[face, False] = (given[face] - self._applied(view, face, values[face]))[self._own(face)]
-                self._once(charges[face, False], face)
-                if bool(values[face].any()):
-                    beyond = self._far.couplings[face // 2] * values[face][self._own(face)]
-                    charges[face, True] = self._xp.ascontiguousarray(beyond)
+            values, charges = self._fields.charges(self._backend.view(u), given)
             fields = self._fields(charges)
-            parts = [(values[face][self._own(face)], fields[face]) for face in self._faces]
+            parts = [(values[face], fields[face]) for face in self._faces]
             here, change = (self._xp.concatenate([part[n].ravel() for part in parts]) for n in (0, 1))
             return (here, change) if isinstance(here, np.ndarray) else (here.get(), change.get())
-
-    def _applied(self, view: Any, face: int, values: Any) -> Any:
-        """The constant operator on a face, of u that is zero beyond."""
-        far, axis = self._far, face // 2
-        found = (far.c + 2.0 * far.couplings[axis]) * values - far.couplings[axis] * self._layer(view, face, 1)
-        along = [other for other in reversed(range(far.dimension)) if other != axis]
-        for place, other in enumerate(along):
-            line, coupling = far.lattice.axes[other], far.couplings[other]
-            turned, out = (self._xp.moveaxis(each, place, 0) for each in (values, found))
-            weights = [self._xp.asarray(each).reshape(-1, *(1,) * (values.ndim - 1)) for each in line.couplings]
-            for end, nodes in enumerate(line.neighbours):
-                neighbours = turned[self._xp.asarray(nodes)]
-                if self._open[2 * other + end : 2 * other + end + 1] == (True,):
-                    neighbours[-end] = 0.0
-                out += coupling * weights[end] * (turned - neighbours)
-            out += coupling * weights[2] * turned
-        return found
-
-    def _once(self, charges: Any, face: int) -> None:
-        """Leave out the nodes of a face that lie on one before it too."""
-        along = [other for other in reversed(range(self._far.dimension)) if other != face // 2]
-        for before in self._faces:
-            if before < face and before // 2 != face // 2:
-                self._xp.moveaxis(charges, along.index(before // 2), 0)[-(before % 2)] = 0.0
 
     def _write(self, u: Array, values: NDArray[np.float64]) -> None:
         """Write values to the open faces of an array."""
@@ -171,7 +128,7 @@ class OpenSpace:
             view: Any = self._backend.view(u)
             start = 0
             for face in self._faces:
-                place = self._layer(view, face)[self._own(face)]
+                place = self._fields.layer(view, face)[self._fields.own_of(face)]
                 part = values[start : start + place.size].reshape(place.shape)
                 place[...] = self._xp.asarray(part.astype(place.dtype))
                 start += place.size
