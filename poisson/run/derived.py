@@ -14,7 +14,7 @@ from poisson.backends.base import Backend
 from poisson.case.settings import VECTORS
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.outflow import outflow
-from poisson.errors import BackendUnavailable, CaseError
+from poisson.errors import BackendUnavailable, CaseError, GridError
 from poisson.mesh.differences import Differences
 from poisson.mesh.interpolation import interpolate
 from poisson.output.record import all_finite
@@ -65,7 +65,14 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
     else:
         known = dict.fromkeys(["u", *solution.fields, *VECTORS])
         raise CaseError([f"the solution has no field {field!r}; its fields are {', '.join(known)}"])
-    found = interpolate(solution.problem.lattice, values, points)
+    try:
+        found = interpolate(solution.problem.lattice, values, points)
+    except GridError:
+        if field not in ("u", "gradient", "E") or not solution.problem.open_faces:
+            raise
+        from poisson.run.beyond import at_points
+
+        found = at_points(solution, points, values, field)
     return found if found.ndim else found.item()
 
 

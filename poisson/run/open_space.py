@@ -34,11 +34,11 @@ def opened(setup: Setup) -> OpenSpace:
                 raise CaseError([f"boundary.{FACE_NAMES[face]}: open; allowed: no body that reaches the face"])
     far = replace(setup.operator, coefficients=None)
     if setup.operator.varies:
-        far = _beyond(discretisation, [face for face, _ in faces])
+        far = beyond(discretisation, [face for face, _ in faces])
     return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces)
 
 
-def _beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
+def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
     """The operator with the a and the c of the nodes on open faces, the same beyond them."""
     problem = discretisation.problem
     found: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Problems with open faces: every method, against larger boxes, and against potentials that are known.
 
-Covers poisson.run.open_space.
+Covers poisson.run.open_space and poisson.run.beyond.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import pytest
 
 import poisson
 from poisson.case import from_mapping
-from poisson.errors import CaseError
+from poisson.errors import CaseError, GridError
+from poisson.mesh.boundary import FACE_NAMES
 from poisson.solvers import registry
 
 WIDTH = 0.11
@@ -194,3 +195,33 @@ def test_the_capacitances_of_a_sphere_and_a_cube() -> None:
         better = found[1] + (found[1] - found[0]) / (2.0**order - 1.0)
         assert better == pytest.approx(exact, rel=close), name
         assert abs(found[1] / exact - 1.0) < 0.015
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_points_beyond_the_box(dimension: int) -> None:
+    """As on a larger box to the error of cubics, at nodes to rounding, and far away the field of a point charge."""
+    h, more, at = 1.0 / 12.0, 4, (0.45, 0.5, 0.55)[:dimension]
+    small = poisson.Problem.on_box((13,) * dimension, f=_charge(*at), boundary="open")
+    solution = poisson.solve(small, backend="numpy")
+    ends = (-more * h,) * dimension, (1.0 + more * h,) * dimension
+    larger = poisson.Problem.on_box((13 + 2 * more,) * dimension, boundary="open", lower=ends[0], upper=ends[1])
+    inside = (slice(more, more + 13),) * dimension
+    f = np.zeros(larger.lattice.array_shape)
+    f[inside] = _charge(*at)(*np.meshgrid(*[np.linspace(0.0, 1.0, 13)] * dimension, indexing="ij")[::-1])
+    for axis in range(dimension):
+        for end in (0, -1):
+            np.moveaxis(f[inside], axis, 0)[end] *= 0.5
+    beyond = poisson.solve(larger.having(f=f), backend="numpy")
+    nodes = np.array([-2.0, 0.0, 3.0, 14.0]) * h
+    others = (5.0 * h,) * (dimension - 1)
+    np.testing.assert_allclose(solution.at(nodes, *others), beyond.at(nodes, *others), rtol=1e-11)
+    between = (1.0 + 1.4 * h, 0.55, 0.6)[:dimension]
+    assert solution.at(*between) == pytest.approx(beyond.at(*between), rel=1e-3)
+    far = solution.at(*(40.0,) * dimension, field="E")
+    r = np.array([40.0 - x for x in at])
+    size = np.sqrt(r @ r)
+    charge = sum(solution.face_flux(face) for face in FACE_NAMES[: 2 * dimension])
+    point = charge * r / (2.0 * np.pi * size**2 if dimension == 2 else 4.0 * np.pi * size**3)
+    np.testing.assert_allclose(far, point, rtol=1e-3)
+    with pytest.raises(GridError, match="unless all faces are open"):
+        poisson.solve(_problem(9, y="periodic"), backend="numpy").at(2.0, 0.5)
