@@ -229,10 +229,6 @@ class Discretisation:
         """
         return self._slab(self._source, xp, start, stop)
 
-    def in_block(self, block: Block) -> Any:
-        """The same on a block of nodes, by NumPy."""
-        return self._source(np, block)
-
     def f(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The right-hand side of the equation that is solved: f, less `shift`. As `source` otherwise."""
         return self._slab(self._f, xp, start, stop)

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.face_fields import FaceFields
 from poisson.discrete.green import Times
-from poisson.discrete.outflow import plane
 from poisson.errors import GridError
-from poisson.mesh.axis import array_axis
 from poisson.mesh.interpolation import interpolate
 from poisson.run.open_space import beyond
 
@@ -48,12 +46,9 @@ class Beyond:
         faces = range(2 * self.lattice.dimension)
         self.far = beyond(discretisation, list(faces))
         self.u = np.asarray(solution.host_u, dtype=np.float64)
-        given: dict[int, Any] = {}
-        for face in faces:
-            source = discretisation.in_block(plane(discretisation, face, 1))
-            given[face] = source.squeeze(array_axis(face // 2, self.lattice.dimension))
         fields = FaceFields(self.far, problem.open_faces, np)
-        _, self.charges = fields.charges(self.u, given)
+        source = discretisation.source(np, 0, self.u.shape[0])
+        _, self.charges = fields.charges(self.u, {face: fields.layer(source, face) for face in faces})
 
     def at(self, point: tuple[float, ...]) -> tuple[float, Values]:
         """u at a point, and its gradient."""
