@@ -168,6 +168,7 @@ def main(images: Path) -> list[Path]:
         "gallery": gallery,
         "box": solve("grounded_box").plot(lines=True),
         "discs": solve_tutorial().plot(lines=True),
+        "open": solve("free_charge").plot(lines=True),
         "obstacles": solve("obstacles").plot(lines=True),
         "disc": solve("eccentric_wire").plot(lines=True),
     }
