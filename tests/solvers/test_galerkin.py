@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.ndimage import label
 from support.composites import (
     EXACT,
     GALERKIN,
@@ -25,6 +26,7 @@ from support.composites import (
     source_of,
 )
 
+import poisson
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.clusters import Clusters
@@ -100,6 +102,19 @@ def test_iterations_with_nodes_that_have_no_links() -> None:
     assert not result.u[operations.operator.reaction < 0].any()  # type: ignore[operator]
     choice = choose(operations, SolverSettings(), "float64")
     assert choice.settings.method == "cg" and choice.reason.startswith("a jumps")
+
+
+def test_pores_in_a_periodic_cell_take_the_iterations_of_float64_in_mixed_precision() -> None:
+    """A coarse node between pores has links of rounding, of which float32 would make large numbers."""
+    a = np.where(composite("blobs 0.6", 64, 2, 0.0) == 0.0, 0.0, composite("spots 0.5", 64, 2, 1e4))
+    pieces = label(a > 0.0)[0]
+    a[pieces != np.bincount(pieces[a > 0.0]).argmax()] = 0.0
+    f = np.where(a > 0.0, np.random.default_rng(0).standard_normal(a.shape), 0.0)
+    f[a > 0.0] -= f[a > 0.0].mean()
+    problem = poisson.Problem.on_box((64, 64), a=a, f=f, boundary="periodic")
+    given: dict[str, Any] = {"preconditioner": "multigrid", "coarse": "galerkin", "rtol": 1e-8}
+    found = [poisson.solve(problem, "cg", "numpy", precision, **given) for precision in ("float64", "mixed")]
+    assert [(each.status, each.iterations) for each in found] == [(Status.CONVERGED, 16)] * 2
 
 
 @pytest.mark.parametrize("smoother", ["chebyshev", "jacobi", "red-black"])

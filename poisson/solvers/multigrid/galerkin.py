@@ -137,7 +137,9 @@ def galerkin_inverse(operations: Operations, singular: bool) -> NDArray[np.float
     free = np.zeros(stencil.array_shape, dtype=bool)
     free[stencil.lattice.free] = True
     links, excess = _dense(stencil, values), np.zeros(free.size) if singular else values[0].ravel().copy()
-    kept = free.ravel() & (excess + links.sum(axis=1) > 0.0)
+    total = excess + links.sum(axis=1)
+    # Products of links that are 0 leave rounding at nodes beside others with large links.
+    kept = free.ravel() & (total > SINGULAR * np.where(links != 0.0, total, 0.0).max(axis=1))
     excess = (excess + links[:, ~free.ravel()].sum(axis=1))[kept]
     links = links[np.ix_(kept, kept)]
     diagonal, count = excess + links.sum(axis=1), len(excess)
