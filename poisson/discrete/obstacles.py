@@ -67,10 +67,14 @@ class Obstacles:
         """What the surfaces add to c at the nodes, in 1/L²."""
         return self._on_nodes(self.alpha)
 
-    def flow(self, number: int, u: NDArray[Any]) -> float:
-        """∫ −a ∂u/∂n over the surface of a body, with the normal into it, in U·L^(d−2), as the equations balance it."""
+    def flows_of(self, bodies: Sequence[Body], u: NDArray[Any]) -> dict[str, float]:
+        """∫ −a ∂u/∂n over the surface of each body, with the normal into it, in U·L^(d−2), as the equations balance it.
+
+        By the names of all `bodies` of the problem that have such a flow.
+        """
         flow = self.alpha * u.reshape(self.lattice.array_shape)[self.open.cut] - self.g
-        return float(flow[self.body == number].sum())
+        own = [(number, body.name) for number, body in enumerate(bodies, start=1) if body.kind in KINDS]
+        return {name: float(flow[self.body == number].sum()) for number, name in own}
 
     def flows(self, u: NDArray[Any]) -> Values:
         """The same in the control volume of each node, over the surfaces of all bodies."""

@@ -65,8 +65,9 @@ def unit_of(name: str, units: Units) -> str:
 SIGNAL = "signal"
 """The entry of the provenance with the name of the signal that ended a solve."""
 
-CHARGE, POTENTIAL = "charge of ", "potential of "
-"""What the entries of the provenance with the charge and the potential of a body begin with, before its name."""
+CHARGE, POTENTIAL, FLUX = "charge of ", "potential of ", "flux of "
+"""What the entries of the provenance with the charge, the potential and the flux of a body begin with, before its name.
+"""
 
 
 class FieldMissing(PoissonError, KeyError):
@@ -232,9 +233,10 @@ class Record:
 
     @property
     def bodies(self) -> dict[str, dict[str, float]]:
-        """The charge of each body with given values, and the potential of each that floats, by its name.
+        """The charge of each body with given values, the potential of each that floats, the flux of others, by name.
 
-        A charge is ∮ −a ∂u/∂n over the surface, with the normal out of the body, in U·L^(d−2). Charges, fluxes and
+        A charge is ∮ −a ∂u/∂n over the surface, with the normal out of the body, in U·L^(d−2); the flux of a Neumann or
+        Robin body, whose surface is one of the domain as a face is, has the normal into it. Charges, fluxes and
         ∫(f − c u) outside of the bodies balance as the fluxes alone do in a box without bodies.
 
         Examples
@@ -248,7 +250,7 @@ class Record:
         """
         found: dict[str, dict[str, float]] = {}
         for key, value in self.provenance.items():
-            for prefix in (CHARGE, POTENTIAL):
+            for prefix in (CHARGE, POTENTIAL, FLUX):
                 if key.startswith(prefix):
                     found.setdefault(key.removeprefix(prefix), {})[prefix.partition(" ")[0]] = float(value)
         return found

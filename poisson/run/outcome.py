@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import poisson
 from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
-from poisson.output.record import CHARGE, all_finite
+from poisson.output.record import CHARGE, FLUX, all_finite
 from poisson.problem.arrays import brought
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, PartField
@@ -86,6 +86,9 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
     if isinstance(setup.operations, SurfaceOperations):
         found = setup.operations.charges(result.u, setup.source)
         origin = dict(origin) | {f"{CHARGE}{name}": charge for name, charge in found.items()}
+    if (surface := discretisation.surface) and surface.obstacles:
+        flows = surface.obstacles.flows_of(problem.bodies, np.asarray(backend.to_host(result.u), dtype=np.float64))
+        origin = dict(origin) | {f"{FLUX}{name}": flow for name, flow in flows.items()}
     fields: dict[str, NDArray[Any]] = {}
     if setup.differences is not None:
         named = tuple(name for name in wanted if name in VECTORS)
