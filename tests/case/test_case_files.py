@@ -27,6 +27,7 @@ WITHOUT_EXACT = {
         "capacitor",
         "eccentric_wire",
         "electrode",
+        "electrodes",
         "electrolyte",
         "grounded_box",
         "heated_plate",
