@@ -14,7 +14,8 @@ from poisson.problem.sampling import evaluated
 from poisson.problem.surfaces import coordinates_of
 
 if TYPE_CHECKING:
-    from poisson.discrete.surface import Rows, Surface
+    from poisson.discrete.beside import Rows
+    from poisson.discrete.surface import Surface
 
 Values = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ solves in the symmetric form, and `Rows` has what this leaves of the other one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.beside import Rows, Sparse
 from poisson.discrete.mask import masked, parts
 from poisson.discrete.media import Media, media_of
 from poisson.discrete.obstacles import Obstacles, obstacles_of
@@ -49,87 +50,6 @@ def surface_of(problem: Problem) -> Surface:
     if found is None:
         found = problem.__dict__["_surface"] = Surface(problem)
     return found
-
-
-@dataclass(frozen=True)
-class Sparse:
-    """Values at some nodes of an array, by their places in C order, which ascend."""
-
-    nodes: Indices
-    values: Values
-    shape: tuple[int, ...]
-
-    def within(self, block: Block) -> tuple[tuple[Indices, ...], Values]:
-        """The index in a block of the array of those that lie in it, and their values."""
-        row = int(np.prod(self.shape[1:]))
-        first, last = np.searchsorted(self.nodes, (block[0][0] * row, block[0][1] * row))
-        numbers, values = np.unravel_index(self.nodes[first:last], self.shape), self.values[first:last]
-        if any(ends != (0, count) for ends, count in zip(block[1:], self.shape[1:], strict=True)):
-            here = np.ones(values.size, dtype=bool)
-            for places, (start, stop) in zip(numbers[1:], block[1:], strict=True):
-                here &= (places >= start) & (places < stop)
-            numbers, values = tuple(places[here] for places in numbers), values[here]
-        return tuple(places - start for places, (start, _) in zip(numbers, block, strict=True)), values
-
-    def add(self, xp: ModuleType, array: Any, block: Block) -> None:
-        """Add the values to those of an array of the module xp on a block."""
-        where, values = self.within(block)
-        array[tuple(map(xp.asarray, where))] += xp.asarray(values)
-
-    def scale(self, xp: ModuleType, array: Any, block: Block) -> None:
-        """Multiply those of such an array by the values."""
-        where, values = self.within(block)
-        array[tuple(map(xp.asarray, where))] *= xp.asarray(values)
-
-    def write(self, xp: ModuleType, array: Any, block: Block, value: float | None = None) -> None:
-        """Write the values, or one for all, into such an array."""
-        where, values = self.within(block)
-        array[tuple(map(xp.asarray, where))] = xp.asarray(values) if value is None else value
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows in which A of Shortley and Weller differs from the symmetric one, at the M nodes beside surfaces.
-
-    With r = f − A u of the symmetric form the residual there is scale · (r − diagonal u + Σ weights u(beside) −
-    constant). The scale makes the diagonal that of the symmetric form, as the part of a control volume would that is
-    left outside of the bodies.
-
-    `index`: of the M nodes in an array. `beside`: of their neighbours, for each side of each axis, shape ``(K, M)``.
-    `weights`: of the same shape; 0 for what is inside. `terms`: what the surfaces add to f there. `links`: the part of
-    the diagonal that each whole link has, of the shape of `weights`. `rest`: c without the terms of the surfaces.
-    `share`: the part of the control volume outside of the bodies.
-    """
-
-    index: tuple[Indices, ...]
-    beside: tuple[Indices, ...]
-    scale: Values
-    diagonal: Values
-    weights: Values
-    constant: Values
-    terms: Values
-    links: Values
-    rest: Values
-    share: Values
-
-    def on(self, xp: ModuleType) -> Rows:
-        """The same for arrays of a module, numpy or that of a device."""
-        if xp is np:
-            return self
-        index, beside = (tuple(map(xp.asarray, each)) for each in (self.index, self.beside))
-        names = ("scale", "diagonal", "weights", "constant", "terms")
-        return replace(self, index=index, beside=beside, **{name: xp.asarray(getattr(self, name)) for name in names})
-
-    def correct(self, u: Any, r: Any) -> None:
-        """Make the residual of the symmetric form that of this one."""
-        r[self.index] = self.scale * (r[self.index] - self._more(u) - self.constant)
-
-    def multiply(self, u: Any, au: Any) -> None:
-        """Make A u of the symmetric form that of this one."""
-        au[self.index] = self.scale * (au[self.index] + self._more(u))
-
-    def _more(self, u: Any) -> Any:
-        return self.diagonal * u[self.index] - (self.weights * u[self.beside]).sum(axis=0)
 
 
 class Surface:
@@ -433,8 +353,8 @@ class Surface:
         *links, c = (backend.from_host(np.ascontiguousarray(each[index])) for each in self._exact)
         return tuple(links), c
 
-    def _rows(self, links: list[NDArray[Any]], c: Values) -> Rows:
-        """The rows of Shortley and Weller, given the links that are left and c with the terms of the surfaces."""
+    def _rows(self, links: Sequence[NDArray[Any]], c: Values | float) -> Rows:
+        """The rows of Shortley and Weller, given the links that are left and c, without the terms of the surfaces."""
         cuts, shape, dimension = self.cuts, self.shape, self.problem.lattice.dimension
         own = self._sums(self.conductance)
         size = own.nodes.size
@@ -461,8 +381,7 @@ class Surface:
         strength[cuts.axis, cuts.side, row] = self.conductance
         length[cuts.axis, cuts.side, row] *= cuts.theta
         factor = np.where(inner, whole / length.sum(axis=1), 1.0)
-        # Where A is symmetric, c has the terms of the surfaces already.
-        rest = c[index] - own.values
+        rest = c[index] if isinstance(c, np.ndarray) else np.full(size, c)
         before, after = strength.sum(axis=(0, 1)) + rest, (factor * strength.sum(axis=1)).sum(axis=0) + rest
         extra = (factor - 1.0)[:, np.newaxis] * strength
         # What is left of a line of nodes ends at the surface, and not half a link beyond the last node.
@@ -490,10 +409,47 @@ class Surface:
             share=share,
         )
 
+    def _plain(self, operator: Operator, before: Coefficients, backend: Any) -> Operator:
+        """`on` for constant a and c, without an array of the grid on the host: on a large one these take long."""
+        xp, shape, cuts, sums = backend.array_module, self.shape, self.cuts, self._sums(self.conductance)
+        a, c = operator.a, operator.c
+        arrays = [backend.empty(shape) for _ in range(len(shape) + 1)]
+        with backend.ordered():
+            *links, reaction = map(backend.view, arrays)
+            for each in links:
+                each[...] = a
+            for axis, which, side in self._along():
+                line = self.lattice.axes[axis]
+                links[axis][tuple(map(xp.asarray, self._entries(axis, which, side)))] = 0.0
+                if not line.wraps and line.nodes > 1:
+                    turned = xp.moveaxis(links[axis], self.lattice.array_axis(axis), 0)
+                    turned[-1] = turned[-2]
+            reaction[...] = c
+            numbers = tuple(map(xp.asarray, np.unravel_index(sums.nodes, shape)))
+            reaction[numbers] += xp.asarray(sums.values, dtype=reaction.dtype)
+            reaction[xp.asarray(cuts.inside > 0)] = FIXED
+        self.beside = self._rows([np.broadcast_to(a, shape)] * len(shape), c) if cuts.node.size else None
+        free = int(np.count_nonzero(cuts.inside[self.lattice.free] == 0))
+        found = np.append(sums.values + c, [c] if free > sums.nodes.size else [])
+        ends = (float(found.min()), float(found.max())) if found.size else (0.0, 0.0)
+        fixed = int(np.prod([line.modes for line in self.lattice.axes])) - free
+        held = self.holds or self.lattice.holds or ends[1] > 0.0
+        found_all = replace(
+            before, links=tuple(arrays[:-1]), c=arrays[-1], c_range=ends, fixed=fixed, holds=held, cut=self.holds
+        )
+        return replace(operator, a=1.0, c=0.0, coefficients=found_all)
+
     def on(self, operator: Operator, backend: Maker) -> Operator:
         """The operator with the bodies, given that of the problem without them, on a backend."""
         shape, cuts = operator.array_shape, self.cuts
         before = operator.coefficients or Coefficients(None, None, (operator.a, operator.a), (operator.c, operator.c))
+        if (
+            before.links is None
+            and before.c is None
+            and getattr(backend, "views", False)
+            and not (self.media or self.obstacles)
+        ):
+            return self._plain(operator, before, backend)
         if before.links is None:
             links = [np.full(shape, operator.a, dtype=backend.dtype) for _ in operator.shape]
         else:
@@ -513,8 +469,8 @@ class Surface:
         if before.c is None and operator.c:
             self.open(np, c, tuple((0, count) for count in shape))
         sums = self._sums(self.conductance)
-        c.ravel()[sums.nodes] += sums.values
         self.beside = self._rows(links, c) if cuts.node.size else None
+        c.ravel()[sums.nodes] += sums.values
         arrays = tuple(backend.from_host(each) for each in links)
         if self.obstacles:
             # Not every node that is left has links, and not all of them are one part.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ SLAB = 1 << 21
 STEPS = 80
 """More halvings than an interval of float64 has digits."""
 
+EPS = float(np.finfo(np.float64).eps)
 GOLDEN = 0.6180339887498949
 
 Values = NDArray[np.float64]
@@ -202,25 +204,25 @@ def _cut(level: Level, block: Sequence[tuple[int, int]], inside: NDArray[np.int1
     here = tuple(slice(*ends) for ends in block)
     free = inside[here]
     free[(g[own] <= 0.0) & (free == 0)] = number
-    arrays = level.arrays
+    found: list[list[Any]] = [[], []]
     for axis in range(level.lattice.dimension):
-        along = arrays.array_axis(axis)
+        along = level.arrays.array_axis(axis)
         links = min(own[along].stop, g.shape[along] - 1)
         low, high = (g[(*own[:along], slice(first, first + links), *own[along + 1 :])] for first in (0, 1))
-        differs = (low <= 0.0) != (high <= 0.0)
-        cut = np.nonzero(differs)
-        places = _Links(level, axis, [part + start for part, (start, _) in zip(cut, block, strict=True)])
-        theta = places.roots(low[cut], high[cut])
-        down = low[cut] <= 0.0
-        ends = np.where(down, 1.0 - theta, theta)
-        yield places.ends(down, ends, number)
-        thin = _suspects(low, high, along) if level.values is None else (np.zeros(0, dtype=np.int64),)
-        if not thin[0].size:
-            continue
-        places = _Links(level, axis, [part + start for part, (start, _) in zip(thin, block, strict=True)])
-        for part in places.thin(low[thin], high[thin]):
-            down, ends, chosen = part
-            yield places.chosen(chosen).ends(down, ends, number)
+        cut = np.nonzero((low <= 0.0) != (high <= 0.0))
+        thin = _suspects(low, high, along) if level.values is None else tuple(part[:0] for part in cut)
+        for these, index in zip(found, (cut, thin), strict=True):
+            these.append((np.full(index[0].size, axis), low[index], high[index], *index))
+    # The links along all axes at once: a level that is a function takes as long for few points as for many.
+    for these in found:
+        axes, low, high, *numbers = (np.concatenate(parts) for parts in zip(*these, strict=True))
+        places = _Links(level, axes, [part + start for part, (start, _) in zip(numbers, block, strict=True)])
+        if these is found[1]:
+            for down, theta, chosen in places.thin(low, high):
+                yield from places.chosen(chosen).ends(down, theta, number)
+        elif low.size:
+            theta, down = places.roots(low, high), low <= 0.0
+            yield from places.ends(down, np.where(down, 1.0 - theta, theta), number)
 
 
 def _ground(g: Values) -> None:
@@ -253,22 +255,29 @@ def _suspects(low: Values, high: Values, along: int) -> tuple[NDArray[Any], ...]
 
 
 class _Links:
-    """Some links along an axis, given by the numbers of their lower nodes along each axis of an array."""
+    """Some links, given by their axes and by the numbers of their lower nodes along each axis of an array."""
 
-    def __init__(self, level: Level, axis: int, numbers: Sequence[NDArray[Any]]) -> None:
-        self.level, self.axis, self.numbers = level, axis, numbers
-        lattice, arrays = level.lattice, level.arrays
-        self.places = [line.coordinates[numbers[arrays.array_axis(each)]] for each, line in enumerate(lattice.axes)]
-        self.gap = lattice.axes[axis].gaps[numbers[arrays.array_axis(axis)]]
+    def __init__(self, level: Level, axes: NDArray[Any], numbers: Sequence[NDArray[Any]]) -> None:
+        self.level, self.axes, self.numbers = level, axes, numbers
+        self.places, self.gaps = [], []
+        for axis, line in enumerate(level.lattice.axes):
+            at = numbers[level.arrays.array_axis(axis)]
+            self.places.append(line.coordinates[at])
+            self.gaps.append(np.where(axes == axis, line.gaps[np.minimum(at, line.gaps.size - 1)], 0.0))
+
+    @property
+    def fine(self) -> Values:
+        """The part of each link that rounding of the coordinates is."""
+        largest = max(float(np.abs(line.interval).max()) for line in self.level.lattice.axes)
+        return np.asarray(2.0 * EPS * np.maximum(1.0, largest / np.add.reduce(self.gaps)))
 
     def chosen(self, which: NDArray[Any]) -> _Links:
         """Some of them."""
-        return _Links(self.level, self.axis, [part[which] for part in self.numbers])
+        return _Links(self.level, self.axes[which], [part[which] for part in self.numbers])
 
     def at(self, which: Indices, part: Values) -> Values:
         """The level at a part of some of them."""
-        places = [place[which] for place in self.places]
-        places[self.axis] = places[self.axis] + part * self.gap[which]
+        places = [place[which] + part * gap[which] for place, gap in zip(self.places, self.gaps, strict=True)]
         found: Values = self.level.at(places) * np.ones(part.shape)
         return found
 
@@ -278,41 +287,51 @@ class _Links:
             return np.asarray(low > 0.0, dtype=np.float64)
         if self.level.values is not None or not self.level.exact:
             return np.asarray(low / (low - high))
-        return root(self.at, np.zeros(low.size), np.ones(low.size), low, high)
+        return root(self.at, np.zeros(low.size), np.ones(low.size), low, high, self.fine)
 
     def thin(self, low: Values, high: Values) -> Iterator[tuple[Any, Values, Indices]]:
         """The ends of the links between whose nodes, both outside, the level falls below zero."""
+        if not low.size:
+            return
         within, where = _dips(self.at, low, high)
         if within.size:
             below = self.at(within, where)
             for down, start, ends in ((False, np.zeros(within.size), low), (True, np.ones(within.size), high)):
-                part = root(lambda which, at: self.at(within[which], at), start, where, ends[within], below)
+                at = partial(self._within, within)
+                part = root(at, start, where, ends[within], below, self.fine[within])
                 yield np.full(within.size, down), 1.0 - part if down else part, within
 
-    def ends(self, down: NDArray[np.bool_], theta: Values, number: int) -> Ends:
-        """The ends, as (node, axis, side, theta, body): those whose node is the upper one lead down."""
-        line, arrays = self.level.lattice.axes[self.axis], self.level.arrays
-        along = arrays.array_axis(self.axis)
-        numbers = list(self.numbers)
-        numbers[along] = np.where(down, (numbers[along] + 1) % line.nodes, numbers[along])
-        node = np.ravel_multi_index(tuple(numbers), arrays.array_shape)
-        side = np.where(down, 0, 1)
-        # The link of a node on a mirror leads both ways.
-        mirrored = np.zeros(node.size, dtype=bool)
-        if not line.wraps and line.nodes > 1:
-            last = np.where(down, line.nodes - 1, 0)
-            lower, upper = line.couplings[:2]
-            other = np.where(down, upper[numbers[along]], lower[numbers[along]])
-            mirrored = (numbers[along] == last) & (other > 0.0)
-        node, side, theta = (
-            np.concatenate(pair)
-            for pair in ((node, node[mirrored]), (side, 1 - side[mirrored]), (theta, theta[mirrored]))
-        )
-        return node, np.full(node.size, self.axis), side, theta, np.full(node.size, number)
+    def _within(self, within: Indices, which: Indices, part: Values) -> Values:
+        return self.at(within[which], part)
+
+    def ends(self, down: NDArray[np.bool_], theta: Values, number: int) -> Iterator[Ends]:
+        """The ends, as (node, axis, side, theta, body), axis by axis: those whose node is the upper one lead down."""
+        arrays = self.level.arrays
+        for axis, line in enumerate(self.level.lattice.axes):
+            which, along = np.flatnonzero(self.axes == axis), arrays.array_axis(axis)
+            numbers, low = [part[which] for part in self.numbers], down[which]
+            numbers[along] = np.where(low, (numbers[along] + 1) % line.nodes, numbers[along])
+            node = np.ravel_multi_index(tuple(numbers), arrays.array_shape)
+            # The link of a node on a mirror leads both ways.
+            mirrored = np.zeros(node.size, dtype=bool)
+            if not line.wraps and line.nodes > 1:
+                lower, upper = line.couplings[:2]
+                other = np.where(low, upper[numbers[along]], lower[numbers[along]])
+                mirrored = (numbers[along] == np.where(low, line.nodes - 1, 0)) & (other > 0.0)
+            side = np.where(low, 0, 1)
+            node, side, part = (
+                np.concatenate([each, more])
+                for each, more in (
+                    (node, node[mirrored]),
+                    (side, 1 - side[mirrored]),
+                    (theta[which], theta[which][mirrored]),
+                )
+            )
+            yield node, np.full(node.size, axis), side, part, np.full(node.size, number)
 
 
-def root(at: Along, start: Values, stop: Values, first: Values, last: Values) -> Values:
-    """The places between two ends, at which a function has opposite signs, where it changes its sign.
+def root(at: Along, start: Values, stop: Values, first: Values, last: Values, fine: Values) -> Values:
+    """The places between two ends, at which a function has opposite signs, where it changes its sign, as `fine` so.
 
     Steps of inverse quadratic interpolation where these are safe, and of halving elsewhere (T. R. Chandrupatla, "A new
     hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function without using derivatives",
@@ -321,9 +340,8 @@ def root(at: Along, start: Values, stop: Values, first: Values, last: Values) ->
     a, b, fa, fb = stop.copy(), start.copy(), last.copy(), first.copy()
     c, fc = a.copy(), fa.copy()
     found = np.where(np.abs(fa) < np.abs(fb), a, b)
-    step: Any = np.full(a.size, 0.5)
+    step: Any = np.clip(fa / (fa - fb), 0.01, 0.99)  # where the function would change its sign if it were linear
     left: Any = np.arange(a.size)
-    eps = float(np.finfo(np.float64).eps)
     for _ in range(STEPS):
         if not left.size:
             break
@@ -334,14 +352,15 @@ def root(at: Along, start: Values, stop: Values, first: Values, last: Values) ->
         b, fb = np.where(same, b, a), np.where(same, fb, fa)
         a, fa = place, value
         found[left] = np.where(np.abs(fa) < np.abs(fb), a, b)
-        limit = 2.0 * eps / np.maximum(np.abs(b - a), eps)
+        limit = fine / np.maximum(np.abs(b - a), EPS)
         go = (limit <= 0.5) & (value != 0.0)
         with np.errstate(all="ignore"):
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
             safe = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi)
             inverse = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+        limit = np.minimum(limit, 0.5)
         step = np.clip(np.where(safe & np.isfinite(inverse), inverse, 0.5), limit, 1.0 - limit)
-        left, step, a, b, c, fa, fb, fc = (values[go] for values in (left, step, a, b, c, fa, fb, fc))
+        left, step, a, b, c, fa, fb, fc, fine = (values[go] for values in (left, step, a, b, c, fa, fb, fc, fine))
     return found
 
 

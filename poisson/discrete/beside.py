@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Values at few nodes of an array, and the rows of the operator beside surfaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.problem.sampling import Block
+
+Values = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Values at some nodes of an array, by their places in C order, which ascend."""
+
+    nodes: Indices
+    values: Values
+    shape: tuple[int, ...]
+
+    def within(self, block: Block) -> tuple[tuple[Indices, ...], Values]:
+        """The index in a block of the array of those that lie in it, and their values."""
+        row = int(np.prod(self.shape[1:]))
+        first, last = np.searchsorted(self.nodes, (block[0][0] * row, block[0][1] * row))
+        numbers, values = np.unravel_index(self.nodes[first:last], self.shape), self.values[first:last]
+        if any(ends != (0, count) for ends, count in zip(block[1:], self.shape[1:], strict=True)):
+            here = np.ones(values.size, dtype=bool)
+            for places, (start, stop) in zip(numbers[1:], block[1:], strict=True):
+                here &= (places >= start) & (places < stop)
+            numbers, values = tuple(places[here] for places in numbers), values[here]
+        return tuple(places - start for places, (start, _) in zip(numbers, block, strict=True)), values
+
+    def add(self, xp: ModuleType, array: Any, block: Block) -> None:
+        """Add the values to those of an array of the module xp on a block."""
+        where, values = self.within(block)
+        array[tuple(map(xp.asarray, where))] += xp.asarray(values)
+
+    def scale(self, xp: ModuleType, array: Any, block: Block) -> None:
+        """Multiply those of such an array by the values."""
+        where, values = self.within(block)
+        array[tuple(map(xp.asarray, where))] *= xp.asarray(values)
+
+    def write(self, xp: ModuleType, array: Any, block: Block, value: float | None = None) -> None:
+        """Write the values, or one for all, into such an array."""
+        where, values = self.within(block)
+        array[tuple(map(xp.asarray, where))] = xp.asarray(values) if value is None else value
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows in which A of Shortley and Weller differs from the symmetric one, at the M nodes beside surfaces.
+
+    With r = f − A u of the symmetric form the residual there is scale · (r − diagonal u + Σ weights u(beside) −
+    constant). The scale makes the diagonal that of the symmetric form, as the part of a control volume would that is
+    left outside of the bodies.
+
+    `index`: of the M nodes in an array. `beside`: of their neighbours, for each side of each axis, shape ``(K, M)``.
+    `weights`: of the same shape; 0 for what is inside. `terms`: what the surfaces add to f there. `links`: the part of
+    the diagonal that each whole link has, of the shape of `weights`. `rest`: c without the terms of the surfaces.
+    `share`: the part of the control volume outside of the bodies.
+    """
+
+    index: tuple[Indices, ...]
+    beside: tuple[Indices, ...]
+    scale: Values
+    diagonal: Values
+    weights: Values
+    constant: Values
+    terms: Values
+    links: Values
+    rest: Values
+    share: Values
+
+    def on(self, xp: ModuleType) -> Rows:
+        """The same for arrays of a module, numpy or that of a device."""
+        if xp is np:
+            return self
+        index, beside = (tuple(map(xp.asarray, each)) for each in (self.index, self.beside))
+        names = ("scale", "diagonal", "weights", "constant", "terms")
+        return replace(self, index=index, beside=beside, **{name: xp.asarray(getattr(self, name)) for name in names})
+
+    def correct(self, u: Any, r: Any) -> None:
+        """Make the residual of the symmetric form that of this one."""
+        r[self.index] = self.scale * (r[self.index] - self._more(u) - self.constant)
+
+    def multiply(self, u: Any, au: Any) -> None:
+        """Make A u of the symmetric form that of this one."""
+        au[self.index] = self.scale * (au[self.index] + self._more(u))
+
+    def _more(self, u: Any) -> Any:
+        return self.diagonal * u[self.index] - (self.weights * u[self.beside]).sum(axis=0)
