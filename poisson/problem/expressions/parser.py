@@ -74,6 +74,10 @@ def parse(text: str, axes: int | tuple[str, ...], parameters: Mapping[str, float
     numbers. Returns: the expression with every part that has no coordinate folded into a number. Raises
     `ExpressionError` with one line that says what is wrong and at which column, counted from 1.
     """
+    return _read(text, axes, parameters).parse()
+
+
+def _read(text: str, axes: int | tuple[str, ...], parameters: Mapping[str, float] | None) -> _Parser:
     parameters = parameters or {}
     axes = COORDINATES[:axes] if isinstance(axes, int) else axes
     for name, value in parameters.items():
@@ -84,7 +88,7 @@ def parse(text: str, axes: int | tuple[str, ...], parameters: Mapping[str, float
             raise ExpressionError(f"parameter {name!r} is not a finite number")
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
-    return _Parser(_tokenize(text), axes, parameters).parse()
+    return _Parser(_tokenize(text), axes, parameters)
 
 
 def parse_inside(text: str, axes: int | tuple[str, ...], parameters: Mapping[str, float] | None = None) -> Expression:
@@ -93,10 +97,7 @@ def parse_inside(text: str, axes: int | tuple[str, ...], parameters: Mapping[str
     That of a comparison is the difference of its sides, of ``and`` the larger of two, of ``or`` the smaller, of ``not``
     the opposite. The arguments, and what is raised, are those of `parse`; ``==`` and ``!=`` have no inside.
     """
-    if len(text) > MAX_TEXT:
-        raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
-    names = COORDINATES[:axes] if isinstance(axes, int) else axes
-    program = _Parser(_tokenize(text), names, parameters or {}).parse(condition=True).program
+    program = _read(text, axes, parameters).parse(condition=True).program
     builder = Builder()
     plain = builder.copy(program)
     levels: dict[int, int] = {}
