@@ -83,7 +83,7 @@ class Grid:
     """
 
     threads = 1
-    """Of the processor, for arrays of NumPy."""
+    """Threads of the processor that passes over arrays of NumPy take."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Grid:
             )
 
     def _weights(self, xp: ModuleType, inverse: Sequence[Any], factor: float) -> list[Any]:
-        """What differences along each axis are multiplied by: a number, or an array where the cells are not alike."""
+        """Factors of the differences along each axis: a number, or an array where the cells are not alike."""
         return [factor * each if isinstance(each, float) else xp.asarray(factor * each) for each in inverse]
 
     # ---- passes, some rows at a time, so that what lies between two steps of one stays in the cache
