@@ -31,7 +31,8 @@ def opened(setup: Setup) -> OpenSpace:
         inside = cuts.inside.reshape(discretisation.array_shape)
         for face, where in faces:
             if inside[where].any():
-                raise CaseError([f"boundary.{FACE_NAMES[face]}: open; allowed: no body that reaches the face"])
+                allowed = "a face that no body and no Dirichlet part of another face reaches"
+                raise CaseError([f"boundary.{FACE_NAMES[face]}: open; allowed: {allowed}"])
     far = replace(setup.operator, coefficients=None)
     if setup.operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])

@@ -225,3 +225,34 @@ def test_points_beyond_the_box(dimension: int) -> None:
     np.testing.assert_allclose(far, point, rtol=1e-3)
     with pytest.raises(GridError, match="unless all faces are open"):
         poisson.solve(_problem(9, y="periodic"), backend="numpy").at(2.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [{"neumann": 0.0}, {"robin": 0.0, "alpha": 1.0}, {"a": 5.0}, {"floating": True, "charge": 1.0}],
+    ids=["neumann", "robin", "dielectric", "floating"],
+)
+def test_bodies_of_every_kind_do_not_see_how_large_the_box_is(condition: dict[str, Any]) -> None:
+    h, more, found = 1.0 / 12.0, 4, []
+    for beyond in (0, more):
+        ends = (-beyond * h,) * 2, (1.0 + beyond * h,) * 2
+        body = poisson.Body(inside="(x-.55)**2 + (y-.5)**2 < .2**2", **condition)
+        problem = poisson.Problem.on_box(
+            (13 + 2 * beyond,) * 2,
+            f=lambda x, y: 1.0 * (abs(x - 2.0 * h) + abs(y - 0.5) < h / 2.0),
+            bodies=[body],
+            boundary="open",
+            lower=ends[0],
+            upper=ends[1],
+        )
+        found.append(poisson.solve(problem, backend="openmp", rtol=1e-11))
+        assert found[-1].status.success
+    there = found[1].u[more:-more, more:-more]
+    np.testing.assert_allclose(found[0].u, there, rtol=0, atol=1e-8 * abs(there).max())
+
+
+def test_a_body_that_reaches_an_open_face_is_refused() -> None:
+    body = poisson.Body(inside="x < 0.3", dirichlet=1.0)
+    problem = poisson.Problem.on_box((9, 9), bodies=[body], boundary="open")
+    with pytest.raises(CaseError, match="x_lower: open; allowed: a face that no body"):
+        poisson.solve(problem, backend="numpy")
