@@ -136,7 +136,9 @@ def bodies_of(given: Any, reader: Reader, lattice: Lattice | None) -> tuple[Body
         reader.mistakes.add(("body",), f"{kind}; allowed: a list of bodies")
         return ()
     if given and lattice is not None and lattice.system != CARTESIAN:
-        reader.mistakes.add(("body",), f"bodies beside system = {lattice.system!r}; allowed: none, only in x(, y(, z))")
+        # Values on a part of a face with nodes are bodies, too.
+        wanted = 'none, and values on parts of faces with centring = "cell"'
+        reader.mistakes.add(("body",), f"bodies beside system = {lattice.system!r}; allowed: {wanted}")
         return ()
     found, names = [], set()
     for number, body in enumerate(given, start=1):
