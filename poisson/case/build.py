@@ -457,5 +457,7 @@ def _resolved(
         }
         | {name: item for name, item in tables["output"].items() if name == "checkpoint_every"},
     }
+    if not tables["body"]:
+        tables["equation"] = {name: item for name, item in tables["equation"].items() if name != "surface"}
     order = [name for name in CaseFile.model_fields if name not in ("parameters", "body") or tables[name]]
     return {name: tables[name] for name in order}

@@ -9,7 +9,7 @@ from poisson.backends.registry import AUTO
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import CARTESIAN
-from poisson.problem.problem import CONSTANT_A, MEANS, Problem, number
+from poisson.problem.problem import CONSTANT_A, FORMS, MEANS, Problem, number
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, clash
 from poisson.solvers.settings import RunSettings, SolverSettings
@@ -51,6 +51,8 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
             yield clash("stop", solver.stopping.stop, reason)
         if solver.stopping.stop == "discretisation" and problem.bodies:
             yield clash("stop", solver.stopping.stop, '"residual" with bodies')
+        if problem.surface != FORMS[0] and not problem.bodies:
+            yield Clash(("equation", "surface"), problem.surface, "only its default without bodies")
         if problem.mean != MEANS[0] and number(problem.a) is not None:
             yield Clash(("equation", "mean"), problem.mean, CONSTANT_A)
         if problem.open_faces:

@@ -98,7 +98,7 @@ WRONG: list[tuple[str, str | None, str]] = [
     ("equation.exact", "false", "equation.exact: false; allowed: a finite number or an expression"),
     ("equation.exact", '"exact"', "equation.exact: \"exact\"; unknown name 'exact' at column 1"),
     ("equation.g", "1", f"equation.g: unknown key; allowed: {EQUATION_KEYS}"),
-    ("equation.source", "1", f"equation.source: unknown key; allowed: {EQUATION_KEYS}"),
+    ("equation.source", "1", f"equation.source: unknown key; allowed: {EQUATION_KEYS}; did you mean 'surface'?"),
     ("equation.Exact", '"x"', f"equation.Exact: unknown key; allowed: {EQUATION_KEYS}; did you mean 'exact'?"),
     # parameters
     ("parameters.k", '"3"', 'parameters.k: "3"; allowed: a finite number'),

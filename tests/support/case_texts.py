@@ -44,7 +44,7 @@ boundary = { all = { dirichlet = "z" } }
 """
 
 CONDITION = f'"open" or {TABLES}, with finite numbers, expressions or files'
-EQUATION_KEYS = "f, a, c, mean, exact"
+EQUATION_KEYS = "f, a, c, mean, surface, exact"
 FIELDS = 'a list with entries from "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"'
 NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"
 NUMBERS = "1, 2 or 3 finite numbers, in the order x(, y(, z))"
