@@ -365,7 +365,7 @@ def root(at: Along, start: Values, stop: Values, first: Values, last: Values, fi
 
 
 def _dips(at: Along, low: Values, high: Values) -> tuple[Any, Any]:
-    """Of links with a positive level at both ends those along which it falls below zero, and where: golden sections."""
+    """The links along which a level that is positive at both ends falls below zero, and where: golden sections."""
     start: Any = np.zeros(low.size)
     stop: Any = np.ones(low.size)
     left: Any = np.arange(low.size)
