@@ -72,8 +72,8 @@ extern "C" poisson_status poisson_triad(double* x, const double* y, const double
     return POISSON_SUCCESS;
 }
 
-extern "C" int64_t poisson_chains_f32(void) { return chains<float>(); }
-extern "C" int64_t poisson_chains_f64(void) { return chains<double>(); }
+extern "C" int64_t poisson_peak_chains_f32(void) { return chains<float>(); }
+extern "C" int64_t poisson_peak_chains_f64(void) { return chains<double>(); }
 
 extern "C" poisson_status poisson_multiply_adds_f32(float* out, int64_t count, int64_t rounds, double a, double b,
                                                     int32_t threads) {

@@ -20,11 +20,11 @@ int32_t poisson_studies_abi_version(void);
 
 poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count, int32_t threads);
 
-/* ---- `count` times poisson_chains_... independent chains of `rounds` multiply-adds x = a x + b; the
+/* ---- `count` times poisson_peak_chains_... independent chains of `rounds` multiply-adds x = a x + b; the
  * sums of their ends go to out */
 
-int64_t poisson_chains_f32(void);
-int64_t poisson_chains_f64(void);
+int64_t poisson_peak_chains_f32(void);
+int64_t poisson_peak_chains_f64(void);
 poisson_status poisson_multiply_adds_f32(float* out, int64_t count, int64_t rounds, double a, double b,
                                          int32_t threads);
 poisson_status poisson_multiply_adds_f64(double* out, int64_t count, int64_t rounds, double a, double b,

@@ -212,6 +212,8 @@ ELSEWHERE = {
     "cli/terms.py:streams": "to nowhere",
     "cli/ranks.py:_heard": "to nowhere",
     "perf/benchmark/call.py:clear_peak": "a word to the system",
+    "perf/benchmark/command.py:__init__": "a case for a moment, in a folder that is removed",
+    "perf/benchmark/command.py:_disk": "as the above",
     "cli/journal.py:_appended": "a log grows line by line, and ends with a warning: tests/cli/test_journal.py",
 }
 """What opens a file to write and is no draft."""

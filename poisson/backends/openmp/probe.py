@@ -52,7 +52,7 @@ class OpenmpProbe(Probe):
 
     def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
         functions, threads = studies_of(self.backend.dtype), self.backend.threads
-        chains = int(functions.chains())
+        chains = int(functions.peak_chains())
         bundles = -(-count // (chains * ROUNDS))
         out = self.backend.empty((bundles,))
 

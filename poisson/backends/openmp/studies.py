@@ -31,7 +31,7 @@ STUDIES: Signatures = {
     "triad": (_STATUS, (c_void_p, c_void_p, c_void_p, c_double, c_int64, c_int32)),
 }
 TYPED_STUDIES: Signatures = {
-    "chains": (c_int64, ()),
+    "peak_chains": (c_int64, ()),
     "multiply_adds": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
     **{
         f"structured_{name}": (_STATUS, OPERATION_FUNCTIONS[name])
