@@ -40,7 +40,7 @@ def corners(axis: Axis) -> Values:
 
 @dataclass(frozen=True)
 class CutVolumes:
-    """What is open of the control volumes of a lattice, in the order of its arrays but for `faces`.
+    """The open parts of the control volumes of a lattice, in the order of its arrays but for `faces`.
 
     `volumes`: the open part of each, from 0 to 1. `faces`: for each axis, x first, the open part of the faces across
     it, one more along that axis than nodes. `cut`: the index of the volumes with a piece of the surface. `surface`: its
@@ -77,7 +77,7 @@ class CutVolumes:
 
 
 def cut_volumes(lattice: Lattice, level: Values, closed: NDArray[np.bool_] | None = None) -> CutVolumes:
-    """What the set where a level is positive leaves open on a whole lattice.
+    """The parts of a whole lattice that the set where a level is positive leaves open.
 
     `level`: at the `corners`, in the order of an array, with one entry more than nodes along each axis; the first
     and the last are alike where it wraps. `closed`: nodes whose whole volume is closed beside.

@@ -34,7 +34,7 @@ class Closed:
     eigenvalues: Values
 
     def factors(self, times: Times) -> Values:
-        """What each mode is multiplied by after each time."""
+        """The factor of each mode after each time."""
         return times.decay(self.eigenvalues)
 
     def to_modes(self, xp: Any, values: Any, place: int) -> Any:
@@ -147,7 +147,7 @@ class FaceFields:
         return self._far.c + sum(float(line.eigenvalues.min()) for line in self.lines if isinstance(line, Closed))
 
     def _table(self, axis: int, plane: int, end: int, weights: Values) -> Values:
-        """What the modes of charges in a plane are multiplied by, for the field in the plane of an end."""
+        """The factors of the modes of charges in a plane, for the field in the plane of an end."""
         others = self._along(axis)
         line = self.lines[axis]
         assert isinstance(line, Open)

@@ -47,7 +47,7 @@ cannot be told from that at the node."""
 
 @dataclass(frozen=True)
 class Obstacles:
-    """What bodies with a flow through their surfaces leave open of a whole lattice, and the flow.
+    """The open parts of a whole lattice beside bodies with a flow through their surfaces, and the flow.
 
     `open`: of the volumes, their faces and the surface. `body`: the number of the body that each piece of the surface
     belongs to, from 1 among all bodies of the problem. `g`, `alpha`: g' and α' there, times the area.
@@ -60,11 +60,11 @@ class Obstacles:
     alpha: Values
 
     def source(self) -> Values:
-        """What the surfaces add to the source at the nodes, in U/L²."""
+        """The term of the surfaces in the source at the nodes, in U/L²."""
         return self._on_nodes(self.g)
 
     def reaction(self) -> Values:
-        """What the surfaces add to c at the nodes, in 1/L²."""
+        """The term of the surfaces in c at the nodes, in 1/L²."""
         return self._on_nodes(self.alpha)
 
     def flows_of(self, bodies: Sequence[Body], u: NDArray[Any]) -> dict[str, float]:

@@ -132,7 +132,7 @@ class _Wall:
         return math.fsum([float(through.sum()), float(((along + self.rest()) / self.walls).sum())])
 
     def rest(self) -> NDArray[np.float64]:
-        """What is made in the control volume of each node, and flows in through other faces and surfaces of bodies."""
+        """The source in the control volume of each node, with what flows in through other faces and surfaces."""
         return self._made() - self._through_others() - self._into_bodies()
 
     def _walls(self) -> NDArray[np.float64]:

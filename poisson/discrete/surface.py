@@ -84,7 +84,7 @@ class Surface:
 
     @cached_property
     def obstacles(self) -> Obstacles | None:
-        """What Neumann and Robin bodies leave open; where nothing holds u, of the largest part of the box alone."""
+        """The part that Neumann and Robin bodies leave open; where nothing holds u, the largest part of the box alone."""
         found, problem = obstacles_of(self.problem.lattice, self.problem.bodies, self._nodes_a), self.problem
         if found:
             found.require_walls()
@@ -205,7 +205,7 @@ class Surface:
 
     @cached_property
     def absorbed(self) -> Sparse:
-        """What the surfaces of Robin bodies add to c, in 1/L²."""
+        """The term of the surfaces of Robin bodies in c, in 1/L²."""
         assert self.obstacles is not None
         return self._sparse(found := self.obstacles.reaction(), found != 0.0)
 

@@ -66,8 +66,7 @@ SIGNAL = "signal"
 """The entry of the provenance with the name of the signal that ended a solve."""
 
 CHARGE, POTENTIAL, FLUX = "charge of ", "potential of ", "flux of "
-"""What the entries of the provenance with the charge, the potential and the flux of a body begin with, before its name.
-"""
+"""The beginnings of the entries of the provenance with the charge, the potential and the flux of a named body."""
 
 
 class FieldMissing(PoissonError, KeyError):

@@ -48,7 +48,7 @@ class DistributedStencil(StencilOperations):
         self._local = backend.local.bind(replace(stencil.detached(), coefficients=values))
 
     def _color(self, color: int) -> int:
-        """That of the whole lattice: all parts begin at even nodes."""
+        """The same color as on the whole lattice: all parts begin at even nodes."""
         return color
 
     def median_link(self, axis: int) -> float:

@@ -30,7 +30,7 @@ DIRICHLET, NEUMANN, ROBIN, DIELECTRIC, FLOATING = CONDITIONS = ("dirichlet", "ne
 """The keys of a body of which it has one: what holds at its surface."""
 
 HELD = (DIRICHLET, FLOATING)
-"""Those of bodies whose nodes have no equation, because u is given inside."""
+"""The kinds of bodies whose nodes have no equation, because u is given inside."""
 
 SHAPES = {
     "sphere": ("center", "radius"),

@@ -69,7 +69,7 @@ class Beyond:
         return values[0], np.array(values[1:])
 
     def _value(self, times: Times, kernels: list[Values], around: list[Any], weights: list[Values]) -> float:
-        """What weights of the nodes around a point make of u there."""
+        """The value of u at a point by the weights of the nodes around it."""
         lattice, total = self.lattice, 0.0
 
         def of(axis: int, nodes: Any) -> Values:

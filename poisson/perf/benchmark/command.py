@@ -24,7 +24,7 @@ from poisson.words import quantity
 SIZES = ((129, 129), (1025, 1025), (4097, 4097), (257, 257, 257))
 FIELDS = ("u", "error")
 PIECE_BYTES = 1 << 23
-"""What the disk is given at once."""
+"""The bytes that the disk is given at once."""
 CACHE = "CUPY_CACHE_DIR"
 """The folder of compiled kernels, which is empty for the first command of a size."""
 
