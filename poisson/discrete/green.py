@@ -29,7 +29,7 @@ from poisson.discrete.operator import Operator
 Values = NDArray[np.float64]
 
 STEP = 0.25
-"""Of the quadrature in s."""
+"""The step of the quadrature in s."""
 FIRST = -3.6
 """The s where it begins: t is 1e-18 there."""
 TERMS = 14

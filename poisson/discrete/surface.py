@@ -84,7 +84,7 @@ class Surface:
 
     @cached_property
     def obstacles(self) -> Obstacles | None:
-        """The part that Neumann and Robin bodies leave open; where nothing holds u, the largest part of the box alone."""
+        """The part that Neumann and Robin bodies leave open; where nothing holds u, the largest part of the box."""
         found, problem = obstacles_of(self.problem.lattice, self.problem.bodies, self._nodes_a), self.problem
         if found:
             found.require_walls()

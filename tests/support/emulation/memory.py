@@ -42,7 +42,7 @@ class Allocation:
     """Items in each guard."""
     dtype: np.dtype[Any]
     address: int
-    """Of the first item."""
+    """The address of the first item."""
 
     def holds(self, address: int, count: int) -> bool:
         """Whether so many bytes from an address on lie in the array."""
