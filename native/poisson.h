@@ -145,9 +145,10 @@ typedef struct {
 } poisson_convolution;
 
 /* The lines of an array along one axis, as poisson/backends/spectra.py has them: kind is 0 sine, 1 cosine, 2 quarter
- * wave, 3 Fourier, of cells 4 cosine, 5 quarter wave, 6 sine; the factors of length, 8, 5, 4, 3, 2 and odd numbers, end with a zero. The last one goes through the
- * convolution if there is one. roots and turns are complex, of the type of the array; order says where each frequency
- * lies after a transform in place. A thread needs room for so many values more. All lie in the host's memory. */
+ * wave, 3 Fourier, of cells 4 cosine, 5 quarter wave, 6 sine; the factors of length, 8, 5, 4, 3, 2 and odd numbers, end
+ * with a zero. The last one goes through the convolution if there is one. roots and turns are complex, of the type of
+ * the array; order says where each frequency lies after a transform in place. A thread needs room for so many values
+ * more. All lie in the host's memory. */
 typedef struct {
     int32_t axis;
     int32_t kind;
@@ -192,7 +193,7 @@ poisson_status poisson_read(const double* result, double* sum_and_maximum);
 /* A direct solution: transforms along all axes, or all but one, and what solves for their modes. */
 typedef struct {
     const poisson_line* const* lines; /* of the first `transforms` axes; null for one that is not transformed */
-    const double* scales; /* of the way back from the modes */
+    const double* scales;             /* of the way back from the modes */
     const double* spectra[3];
     double links[6]; /* what the value of a fixed node counts in the equations of its neighbour; 0 where none is */
     int32_t transforms;
@@ -210,9 +211,9 @@ typedef struct {
  * padded, in the row below them and in the last of them, where the ends of the axis have no rule. Before these are
  * known, `condense` gives what the rows add to their equations; a null one is not there.
  *
- * `chains` solves along any one axis that does not wrap, for the modes of the others (poisson/mesh/chain.py): `chain` has
- * the link below the first node that is not fixed, and for each such node the link above it, its control width and what
- * it loses to a wall, links and losses times the coupling. The eigenvalues of that axis are not read.
+ * `chains` solves along any one axis that does not wrap, for the modes of the others (poisson/mesh/chain.py): `chain`
+ * has the link below the first node that is not fixed, and for each such node the link above it, its control width and
+ * what it loses to a wall, links and losses times the coupling. The eigenvalues of that axis are not read.
  *
  * `to_modes` leaves in u the modes of f - shift with what fixed nodes of u add to the equations of their neighbours,
  * and in `result` the norms of f - shift where no node is fixed, if it is not null; fixed nodes keep theirs.
