@@ -25,7 +25,7 @@ FEW_NODES = 1 << 16
 """NumPy evaluates formulas on so many within a millisecond. CuPy first compiles each function, or loads it."""
 
 FEW_OF_A_RESULT = 1 << 22
-"""To evaluate a formula once on so many, threads of the host take less time than a device to load its functions."""
+"""Threads of the host evaluate a formula on so many nodes in less time than a device takes to load its functions."""
 
 DEVICE_NODES = 1 << 24
 """Nodes of a slab that a device evaluates."""

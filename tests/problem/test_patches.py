@@ -92,7 +92,9 @@ def test_the_first_part_counts_and_flows_add_up(centring: str) -> None:
     ]
     sides = {"z_upper": parts, "x": "periodic", "all": {"neumann": "y"}}
     for precision in ("float64", "float32"):
-        given: Any = {"f": "x", "c": 0.5, "a": "2 + y", "surface": "symmetric"}  # whose flows are balanced
+        given: Any = {"f": "x", "c": 0.5, "a": "2 + y"}
+        if centring == "node":
+            given["surface"] = "symmetric"  # whose flows are balanced
         problem = poisson.Problem.on_box((10, 12, 9), boundary=sides, centring=centring, **given)
         solution = poisson.solve(problem, rtol=1e-12 if precision == "float64" else 1e-5, precision=precision)
         axes = problem.lattice.axes

@@ -105,7 +105,7 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
             "boundary.left: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper",
         ),
         ({"boundary": {"x": "periodic"}}, "boundary.y_lower: missing; "),
-        ({"boundary": {"x": "open", "all": 0.0}}, "boundary.x: 'open'; allowed: \"periodic\""),
+        ({"boundary": {"x": "opn", "all": 0.0}}, 'boundary.x: \'opn\'; allowed: "periodic" or "open"'),
         ({"boundary": {"all": {"robin": 1.0}}}, "boundary.all.alpha: missing; allowed: a number >= 0, an expression"),
         ({"exact": bumps}, "exact: a function; allowed: a number or an expression, because derivatives"),
         ({"upper": (0.0, 1.0)}, "x: the interval [0.0, 0.0] is empty or not finite"),
