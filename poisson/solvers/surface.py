@@ -40,7 +40,8 @@ class SurfaceOperations:
         self.symmetric, self.corrects, self._surface = symmetric, surface.corrects, surface
         backend = symmetric.backend
         assert surface.beside is not None
-        self.rows = surface.beside.on(backend.array_module) if backend.views else surface.beside
+        with backend.ordered():
+            self.rows = surface.beside.on(backend.array_module) if backend.views else surface.beside
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.symmetric, name)
@@ -94,7 +95,7 @@ class SurfaceOperations:
             return np.asarray(backend.to_host(array)[index], dtype=np.float64)
         with backend.ordered():
             values = backend.view(array)[index]
-        return np.asarray(values if isinstance(values, np.ndarray) else values.get(), dtype=np.float64)
+            return np.asarray(values if isinstance(values, np.ndarray) else values.get(), dtype=np.float64)
 
 
 class _Beside:

@@ -177,3 +177,15 @@ def test_potentials_that_nothing_determines_are_refused_and_other_data_too() -> 
         poisson.PoissonError, match=r"^f: other data where bodies float; allowed: a solver of their own"
     ):
         solver.solve(f=1.0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", ["cg", "multigrid", "chebyshev"])
+def test_a_device_finds_the_charges_of_the_host(method: str) -> None:
+    """With values beside surfaces read in the order of its stream."""
+    body = poisson.Body("x**2 + y**2 < 0.1", dirichlet="1 + x")
+    problem = poisson.Problem.on_box((65, 57), lower=(-1.0, -1.0), upper=(1.0, 1.0), f="x*y + 1", bodies=[body])
+    device, host = (poisson.solve(problem, method, backend, rtol=1e-11) for backend in ("gpu", "numpy"))
+    assert device.status.success and device.iterations == host.iterations
+    np.testing.assert_allclose(device.host_u, host.u, rtol=0, atol=1e-9)
+    assert device.bodies["body1"]["charge"] == pytest.approx(host.bodies["body1"]["charge"], rel=1e-8)
