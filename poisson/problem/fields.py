@@ -39,7 +39,7 @@ MOST_HEADER = 1 << 16
 MOST_OF_ROW = 1 << 16
 """Nodes along x that are read at once, where a few of them are wanted."""
 ONE_AT_A_TIME = threading.RLock()
-"""Held while a file is read or a user's function called, as slabs of a grid are evaluated by several threads."""
+"""Held while a file is read, as slabs of a grid are evaluated by several threads."""
 
 MOST_NAMES = 1000
 """Data sets of a file among which one of a similar name is looked for."""
@@ -319,6 +319,13 @@ class FunctionField:
 
     function: Callable[..., Any]
 
+    def __post_init__(self) -> None:
+        # Slabs are evaluated by several threads, and the function by one at a time. It may solve other problems.
+        object.__setattr__(self, "turn", threading.RLock())
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.function,)
+
     def __call__(self, xp: ModuleType, *coordinates: Any) -> Any:
         """The values at points, as an array of the module xp.
 
@@ -326,7 +333,7 @@ class FunctionField:
         read.
         """
         try:
-            with ONE_AT_A_TIME:
+            with vars(self)["turn"]:
                 values = self.function(*coordinates)
         except (PoissonError, MemoryError):
             raise
