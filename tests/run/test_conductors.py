@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import real
 from support.places import ROOT
 
 import poisson
@@ -183,6 +184,7 @@ def test_potentials_that_nothing_determines_are_refused_and_other_data_too() -> 
 @pytest.mark.parametrize("method", ["cg", "multigrid", "chebyshev"])
 def test_a_device_finds_the_charges_of_the_host(method: str) -> None:
     """With values beside surfaces read in the order of its stream."""
+    real("gpu")(np.float64)
     body = poisson.Body("x**2 + y**2 < 0.1", dirichlet="1 + x")
     problem = poisson.Problem.on_box((65, 57), lower=(-1.0, -1.0), upper=(1.0, 1.0), f="x*y + 1", bodies=[body])
     device, host = (poisson.solve(problem, method, backend, rtol=1e-11) for backend in ("gpu", "numpy"))
