@@ -23,8 +23,8 @@ Values = NDArray[np.float64]
 def charges(surface: Surface, rows: Rows, u: Values, beside: Values, source: Values) -> dict[str, float]:
     """∮ −a ∂u/∂n over the surface of each body with given values, with the normal out of the body, by its name.
 
-    What flows out of a surface around a node is what its whole links carry away and what c and f take of it there. So
-    charges, outflow and ∫(f − c u) outside of the bodies add up to the integral of the residual.
+    The flow out of the surface beside a node is the balance of the node: the flows through its whole links, and c and f
+    there. Charges, outflow and ∫(f − c u) outside of the bodies add up to the integral of the residual.
 
     `rows`: the operator at the nodes beside surfaces. `u`, `source`: u and the source at these nodes. `beside`: u at
     their neighbours.

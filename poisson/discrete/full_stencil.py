@@ -124,7 +124,7 @@ class FullStencil:
     def detached(self, ends: Rule = Rule.MIRROR) -> FullStencil:
         """The nodes of a part as a lattice of their own, with a rule for its ends in a halo.
 
-        What the nodes there get has no meaning. Fixed ones belong to no cluster.
+        Values that operations give the nodes in a halo have no meaning. Fixed nodes belong to no cluster.
         """
         lines = (axis if axis.whole is None else _detached(axis, ends) for axis in self.lattice.axes)
         return replace(self, lattice=Lattice(tuple(lines))) if self.lattice.divided else self

@@ -88,7 +88,7 @@ def masked(
 def insulated(operator: Operator, backend: Any) -> Operator:
     """The operator of coefficients that are 0 at some nodes, whose mask has the nodes without a link.
 
-    What hangs together is found on the whole lattice: where that is divided, every process has the links of all nodes
+    Connected nodes are found on the whole lattice: where it is divided, every process has the links of all nodes
     meanwhile. Raises `CaseError` if it is not in float64, or what conducts is in parts of which not all are held.
     """
     before = operator.coefficients

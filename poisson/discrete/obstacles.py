@@ -173,7 +173,7 @@ def _require_insulator(number: int, body: Body) -> None:
 def _at_corners(level: Level) -> tuple[Values, tuple[slice, ...]]:
     """The level of a body at the corners of the volumes that its surface may cut, and which these are.
 
-    That of an array is linear between the nodes.
+    The level of an array is linear between the nodes.
     """
     lattice = level.lattice
     if level.values is not None:

@@ -99,8 +99,8 @@ def prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block
 def areas(discretisation: Discretisation, normal: int, block: Block) -> NDArray[np.float64]:
     """The area of the control volume of each node of a block across an axis, in a shape that broadcasts to it.
 
-    That across a radius is the area over r^p, which differs from link to link (`Axis.sections`); that across an angle
-    is r times the area, as the links along it have the coefficient a/r².
+    Across a radius the value is the area over r^p, which differs from link to link (`Axis.sections`). Across an angle
+    the value is r times the area, as the links along it have the coefficient a/r².
     """
     lattice = discretisation.whole_lattice
     values = np.full((1,) * len(block), discretisation.problem.lattice.turn)

@@ -266,7 +266,7 @@ class Lattice:
     def scale(self, axis: int, block: Sequence[tuple[int, int]]) -> NDArray[np.float64] | float:
         """The length of a unit along an axis in a range of nodes along each axis of an array, the slowest first.
 
-        That is 1, or r along an angle, in a shape that broadcasts to that of the range.
+        The length is 1, or r along an angle, in a shape that broadcasts to that of the range.
         """
         return self.axes[0].coordinates[slice(*block[-1])] if axis == self.angle else 1.0
 

@@ -75,8 +75,8 @@ class DistributedClusters(ClusterOperations):
 def joined(backend: DistributedBackend, stencil: FullStencil, within: Clusters) -> Clusters:
     """The clusters of all ranks, from those of each part with all nodes of its halo but the outermost.
 
-    Of a group without nodes in the halo all is known. The others have a name, the number that their first node has on
-    the whole lattice: by what one rank calls a node and the next one calls it, names are joined.
+    A group without nodes in the halo is wholly known. Every other group has a name, the number of its first node on the
+    whole lattice, and the names that two ranks have for the group of one node are joined.
     """
     lattice, communicator = stencil.lattice, backend.communicator
     nodes, starts, factors = (np.asarray(_on_host(each)) for each in (within.nodes, within.starts, within.factors))

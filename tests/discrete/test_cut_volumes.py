@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +32,7 @@ LINES = {
 }
 
 
-def cut(lattice: Lattice, level) -> CutVolumes:  # type: ignore[no-untyped-def]
+def cut(lattice: Lattice, level: Callable[..., Any]) -> CutVolumes:
     places = [lattice.along(axis, corners(line)) for axis, line in enumerate(lattice.axes)]
     return cut_volumes(lattice, np.asarray(level(*places)) + 0.0 * sum(places))
 
