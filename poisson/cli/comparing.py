@@ -49,6 +49,7 @@ class Compare:
                 for field in found.fields
             },
             "shapes": found.shapes,
+            "interpolated": None if found.interpolated is None else "ab"[found.interpolated],
             "only_in_a": found.alone[0],
             "only_in_b": found.alone[1],
             "status": found.statuses,
@@ -72,11 +73,13 @@ class Compare:
         headings = ("field", "max diff", "rms diff", "relative to", "relative", "")
         width = len(headings) if any(row[-1] for row in rows) else len(headings) - 1
         lines += [table(headings[:width], [row[:width] for row in rows]), *found.notes]
-        one, other = found.shapes
-        if one != other:
-            coarse, fine, name = (one, other, "B") if math.prod(one) < math.prod(other) else (other, one, "A")
-            sizes = [" x ".join(map(str, shape)) for shape in (coarse, fine)]
-            lines.append(f"compared at the {sizes[0]} common nodes; {name} has {sizes[1]} nodes")
+        sizes = [" x ".join(map(str, shape)) for shape in found.shapes]
+        if found.interpolated is not None:
+            at, between = (("A", sizes[0]), ("B", sizes[1]))[:: 2 * found.interpolated - 1]
+            lines.append(f"compared at the {at[1]} nodes of {at[0]}; {between[0]} ({between[1]}) is interpolated there")
+        elif sizes[0] != sizes[1]:
+            coarse, fine = (0, 1) if math.prod(found.shapes[0]) < math.prod(found.shapes[1]) else (1, 0)
+            lines.append(f"compared at the {sizes[coarse]} common nodes; {'AB'[fine]} has {sizes[fine]} nodes")
         lines += [f"{field.name}: {field.unknown} values are not finite" for field in found.fields if field.unknown]
         for letter, names in zip("AB", found.alone, strict=True):
             if names:
@@ -108,8 +111,9 @@ def compare(a: str, b: str, *, field: str | None = None, rtol: str | None = None
     Usage: python -m poisson compare A B [--field NAME,...] [--rtol R] [--json]
 
       A             a result (HDF5)
-      B             another result; if the grids differ, the finer must have every node of the coarser, and these are
-                    compared
+      B             another result on the same box; if the grids differ, the nodes of the coarser are compared, where
+                    the finer is interpolated if it lacks them, as between nodes and cells, or between uniform and
+                    stretched axes
       --field NAME  only these fields, separated by commas; by default all common fields
       --rtol R      the allowed difference: the largest difference over the largest absolute value in A, 1e-8 by
                     default; 0 requires equal values

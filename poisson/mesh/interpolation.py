@@ -72,7 +72,8 @@ def _require_inside(name: str, low: float, high: float, wraps: bool, places: NDA
 
 
 def _interpolated(grid: Lattice, values: NDArray[Any], places: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    along = [_nodes_and_weights(grid, axis, place) for axis, place in enumerate(places)]
+    periods = [extent if wraps else 0.0 for extent, wraps in zip(grid.extent, grid.periodic, strict=True)]
+    along = [nodes_and_weights(grid.coordinates(axis), periods[axis], place) for axis, place in enumerate(places)]
     components = (1,) * (values.ndim - grid.dimension)
     found = np.zeros((places[0].size, *values.shape[grid.dimension :]))
     for entry in itertools.product(*(range(nodes.shape[1]) for nodes, _ in along)):
@@ -86,15 +87,17 @@ def _interpolated(grid: Lattice, values: NDArray[Any], places: Sequence[NDArray[
     return found
 
 
-def _nodes_and_weights(
-    grid: Lattice, axis: int, places: NDArray[np.float64]
+def nodes_and_weights(
+    coordinates: NDArray[np.float64], period: float, places: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The nodes that each place is interpolated from, and their weights, both of shape (places, 4), or 3."""
-    coordinates, count = grid.coordinates(axis), grid.shape[axis]
+    """The nodes of an axis that each place is interpolated from, and their weights, both of shape (places, 4), or 3.
+
+    `coordinates`: of all nodes. `period`: of the axis, 0 of one that does not wrap.
+    """
+    count = coordinates.size
     taken = min(NODES, count)
-    if grid.periodic[axis]:
-        period = grid.extent[axis]
-        places = grid.lower[axis] + np.mod(places - grid.lower[axis], period)
+    if period:
+        places = coordinates[0] + np.mod(places - coordinates[0], period)
         coordinates = np.concatenate([coordinates + turn * period for turn in (-1, 0, 1)])
     cell = np.searchsorted(coordinates, places, side="right") - 1
     first = np.clip(cell - (taken - 2) // 2 - (taken - 2) % 2, 0, coordinates.size - taken)

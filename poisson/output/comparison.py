@@ -7,8 +7,9 @@ import contextlib
 import math
 import os
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from poisson import apart
 from poisson.case.differences import differences
 from poisson.errors import CaseError, OutputError
+from poisson.mesh.interpolation import nodes_and_weights
 from poisson.output.hdf5 import DATA_CHECKSUM
 from poisson.output.reading import (
     EDITED,
@@ -59,10 +61,13 @@ _SAME_CORNER = 1e-12
 
 Grid = tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...], tuple[bool, ...]]
 
+Reader = Callable[[str, int], Iterator[NDArray[np.float64]]]
+"""The values of a field at the nodes that are compared, in parts of so many rows."""
+
 
 @dataclass(frozen=True)
 class FieldDifference:
-    """The difference of a field in two results, over the nodes that both have.
+    """The difference of a field in two results, over the nodes that are compared.
 
     `name`: of the field. `max`, `rms`: of the differences at the nodes, those of vectors component by component, in the
     unit of the field. `largest`: the largest absolute value in the first result that the difference is relative to: of
@@ -93,6 +98,7 @@ class Comparison:
 
     `fields`: the fields that both have.
     `shapes`: nodes along x(, y(, z)) of the first and of the second.
+    `interpolated`: the number of the result that is interpolated at the nodes of the other; None where both have them.
     `alone`: the fields that only the first has, and those that only the second has.
     `keys`, `provenance`: the keys of the case, and the attributes of the provenance, with what stands there in each;
     None where nothing does.
@@ -102,6 +108,7 @@ class Comparison:
 
     fields: tuple[FieldDifference, ...]
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    interpolated: int | None
     alone: tuple[tuple[str, ...], tuple[str, ...]]
     keys: dict[str, tuple[str | None, str | None]]
     provenance: dict[str, tuple[str | None, str | None]]
@@ -130,6 +137,7 @@ def compare_apart(first: str | Path, second: str | Path, fields: Collection[str]
     return Comparison(
         fields=tuple(FieldDifference(**field) for field in found["fields"]),
         shapes=(tuple(found["shapes"][0]), tuple(found["shapes"][1])),
+        interpolated=found["interpolated"],
         alone=(tuple(found["alone"][0]), tuple(found["alone"][1])),
         keys={key: (one, other) for key, (one, other) in found["keys"].items()},
         provenance={key: (one, other) for key, (one, other) in found["provenance"].items()},
@@ -151,15 +159,17 @@ def answer(first: str, second: str, fields: list[str]) -> tuple[str, Any]:
 def compare(first: str | Path, second: str | Path, fields: Collection[str] = ()) -> Comparison:
     """Compare two results, reading both in slabs.
 
-    Where the grids differ, one must have every node of the other; the nodes of the coarser are compared.
+    Where the grids differ, the nodes of the coarser are compared, at which the finer is interpolated by cubics if it
+    lacks them.
 
     `first`, `second`: files written by `poisson.output.hdf5.write`. `fields`: the fields to compare; by default all
     that both have, of which those in `UNCOUNTED` do not count. Raises `OutputError` if a file is missing, locked, not a
-    result, or damaged; `CaseError` if a field is not in both, or a vector in one only, or the grids have no common
-    nodes.
+    result, or damaged; `CaseError` if a field is not in both, or a vector in one only, or the grids have different
+    axes or boxes.
     """
     with _held(Path(first)) as one, _held(Path(second)) as other:
-        strides = _strides(one, other)
+        _require_one_box(one, other)
+        readers, interpolated = _readers(one, other)
         both = one.fields.keys() & other.fields.keys()
         for name in fields:
             if name not in both:
@@ -170,11 +180,14 @@ def compare(first: str | Path, second: str | Path, fields: Collection[str] = ())
         for name in chosen:
             if one.fields[name].ndim != other.fields[name].ndim:
                 raise CaseError([f"{one_line(name)} is a vector in only one of {first} and {second}"])
-        of_u = one.largest("u", strides[0]) if both.intersection(SCALED_BY_U, chosen) else 0.0
-        compared = tuple(
-            _difference(name, (one, other), strides, of_u if name in SCALED_BY_U else None, bool(fields))
-            for name in chosen
-        )
+        of_u = 0.0
+        if both.intersection(SCALED_BY_U, chosen):
+            of_u = max(map(_largest, readers[0]("u", max(1, _SLAB_VALUES // one.row_size("u")))), default=0.0)
+        compared = []
+        for name in chosen:
+            rows = max(1, _SLAB_VALUES // max(result.row_size(name) for result in (one, other)))
+            pairs = zip(*(reader(name, rows) for reader in readers), strict=True)
+            compared.append(_difference(name, pairs, of_u if name in SCALED_BY_U else None, bool(fields)))
         notes = [f"{each.path}: {EDITED}" for each in (one, other) if each.edited]
         try:
             keys = differences(one.case, other.case, BESIDE)
@@ -182,8 +195,9 @@ def compare(first: str | Path, second: str | Path, fields: Collection[str] = ())
             keys = {}
             notes.append(f"the cases cannot be compared: {one_line(error.mistakes[0])}")
         return Comparison(
-            compared,
+            tuple(compared),
             (one.grid[2], other.grid[2]),
+            interpolated,
             (tuple(sorted(one.fields.keys() - both)), tuple(sorted(other.fields.keys() - both))),
             {one_line(key): (_line(values[0]), _line(values[1])) for key, values in keys.items()},
             _provenance(one.provenance, other.provenance),
@@ -210,7 +224,15 @@ class _Held:
     status: str
     edited: bool
 
-    def slabs(self, name: str, stride: Sequence[int], rows: int) -> Iterator[NDArray[np.float64]]:
+    @property
+    def coordinates(self) -> list[NDArray[np.float64]]:
+        """Coordinates of the nodes along x(, y(, z))."""
+        return [
+            np.linspace(lower, upper, nodes, endpoint=not wraps) if placed is None else placed[1]
+            for lower, upper, nodes, wraps, placed in zip(*self.grid, self.placements, strict=True)
+        ]
+
+    def slabs(self, stride: Sequence[int], name: str, rows: int) -> Iterator[NDArray[np.float64]]:
         """Every so many nodes of a field, in the order x(, y(, z)), so many rows of them at once."""
         dataset, steps = self.fields[name], stride[::-1]
         inner = tuple(slice(None, None, step) for step in steps[1:])
@@ -226,13 +248,32 @@ class _Held:
         if steps[0] == 1 and written is not None and int(written) != checksum:
             raise OutputError(f"{self.path}: {damaged(WRONG_VALUES)}")
 
+    def between(self, places: Sequence[NDArray[np.float64]], name: str, rows: int) -> Iterator[NDArray[np.float64]]:
+        """A field at other places along x(, y(, z)), by cubics, so many rows of them at once."""
+        for _ in self.slabs((1,) * len(places), name, rows):
+            pass  # the checksum
+        lower, upper, _, periodic = self.grid
+        tables = [
+            nodes_and_weights(points, (high - low) * wraps, at)
+            for points, low, high, wraps, at in zip(self.coordinates, lower, upper, periodic, places, strict=True)
+        ][::-1]
+        for start in range(0, len(places[-1]), rows):
+            nodes, weights = (table[start : start + rows] for table in tables[0])
+            needed, position = np.unique(nodes, return_inverse=True)
+            runs = np.split(needed, np.flatnonzero(np.diff(needed) > 1) + 1)
+            with blaming(self.path):
+                values = np.concatenate([self.fields[name][run[0] : run[-1] + 1] for run in runs], dtype=np.float64)
+            apart.alive()
+            here = (position.reshape(nodes.shape), weights)
+            for axis, (numbers, shares) in enumerate((here, *tables[1:])):
+                values = np.moveaxis(values, axis, -1)
+                values = sum(values[..., number] * share for number, share in zip(numbers.T, shares.T, strict=True))
+                values = np.moveaxis(values, -1, axis)
+            yield values
+
     def row_size(self, name: str) -> int:
         """Values in a row of a field, or a plane in 3D."""
         return math.prod(self.fields[name].shape[1:])
-
-    def largest(self, name: str, stride: Sequence[int]) -> float:
-        """The largest absolute value of a field, but for those that are not finite."""
-        return max(map(_largest, self.slabs(name, stride, max(1, _SLAB_VALUES // self.row_size(name)))), default=0.0)
 
 
 @contextlib.contextmanager
@@ -259,8 +300,8 @@ def _line(text: str | None) -> str | None:
     return None if text is None else one_line(text)
 
 
-def _strides(one: _Held, other: _Held) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """By how many nodes of each result the nodes that are compared are apart, in the order x(, y(, z))."""
+def _require_one_box(one: _Held, other: _Held) -> None:
+    """Raises `CaseError` if the grids have other axes, boxes or periods."""
     (lower, upper, shape, periodic), (others_lower, others_upper, others_shape, others_periodic) = one.grid, other.grid
     where = f"{one.path} and {other.path}"
     if len(shape) != len(others_shape):
@@ -276,39 +317,37 @@ def _strides(one: _Held, other: _Held) -> tuple[tuple[int, ...], tuple[int, ...]
     if periodic != others_periodic:
         axis = next(axis for axis in range(len(shape)) if periodic[axis] != others_periodic[axis])
         raise CaseError([f"{where}: only one of the grids is periodic along {one.names[axis]}: nothing to compare"])
-    for name, first, second in zip(one.names, one.placements, other.placements, strict=True):
-        if (first or second) and not (first and second and np.array_equal(first[1], second[1])):
-            raise CaseError([f"{where} have nodes in different places along {name}: nothing to compare"])
-    cells = [
-        [nodes - (not wraps) for nodes, wraps in zip(nodes, periodic, strict=True)] for nodes in (shape, others_shape)
-    ]
-    for coarse, fine in ((0, 1), (1, 0)):
-        if all(few > 0 and many % few == 0 for few, many in zip(cells[coarse], cells[fine], strict=True)):
-            factors = tuple(many // few for few, many in zip(cells[coarse], cells[fine], strict=True))
-            alone = (1,) * len(shape)
-            return (alone, factors) if fine else (factors, alone)
-    sizes = [" x ".join(map(str, nodes)) for nodes in (shape, others_shape)]
-    raise CaseError(
-        [
-            f"{where} have grids that do not nest, {sizes[0]} and {sizes[1]} nodes: one spacing must be a "
-            "multiple of the other along every axis"
-        ]
-    )
+
+
+def _readers(one: _Held, other: _Held) -> tuple[tuple[Reader, Reader], int | None]:
+    """How each result is read at the nodes that are compared, and the number of the one that is interpolated there.
+
+    The nodes are common ones where every node of the coarser is one of the finer, those of the coarser otherwise.
+    """
+    shapes, periodic = (one.grid[2], other.grid[2]), one.grid[3]
+    alone = (1,) * len(periodic)
+    if all(
+        first is second or bool(first and second and np.array_equal(first[1], second[1]))
+        for first, second in zip(one.placements, other.placements, strict=True)
+    ):
+        cells = [[nodes - (not wraps) for nodes, wraps in zip(shape, periodic, strict=True)] for shape in shapes]
+        for coarse, fine in ((0, 1), (1, 0)):
+            if all(few > 0 and many % few == 0 for few, many in zip(cells[coarse], cells[fine], strict=True)):
+                factors = tuple(many // few for few, many in zip(cells[coarse], cells[fine], strict=True))
+                strides = (alone, factors) if fine else (factors, alone)
+                return (partial(one.slabs, strides[0]), partial(other.slabs, strides[1])), None
+    if math.prod(shapes[0]) <= math.prod(shapes[1]):
+        return (partial(one.slabs, alone), partial(other.between, one.coordinates)), 1
+    return (partial(one.between, other.coordinates), partial(other.slabs, alone)), 0
 
 
 def _difference(
-    name: str,
-    results: tuple[_Held, _Held],
-    strides: tuple[tuple[int, ...], tuple[int, ...]],
-    largest: float | None,
-    asked_for: bool,
+    name: str, pairs: Iterable[tuple[NDArray[np.float64], NDArray[np.float64]]], largest: float | None, asked_for: bool
 ) -> FieldDifference:
     """The difference of a field; `largest` is what it is relative to, if that is not the largest value of the first."""
-    rows = max(1, _SLAB_VALUES // max(result.row_size(name) for result in results))
     most = squares = own = 0.0
     known = unknown = 0
-    slabs = [result.slabs(name, stride, rows) for result, stride in zip(results, strides, strict=True)]
-    for one, other in zip(*slabs, strict=True):
+    for one, other in pairs:
         finite = np.isfinite(one) & np.isfinite(other)
         unknown += finite.size - int(np.count_nonzero(finite))
         with np.errstate(over="ignore"):

@@ -6,6 +6,7 @@ Covers poisson.cli.comparing.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import shutil
@@ -132,21 +133,75 @@ def test_grids_of_one_and_two_dimensions_nest_too(tmp_path: Path) -> None:
         assert field_of(compare(coarse, add(fine, "u", (4,) * len(large), 1.0)), "u").max == pytest.approx(1.0)
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "nodes": {},
+    "cells": {"centring": "cell"},
+    "stretched": {"x": {"stretch": "tanh", "ratio": 8.0}},
+}
+
+
+def on_axes(kind: str, intervals: int) -> Path:
+    """A result on axes of a kind with so many intervals or cells along each."""
+    shape = [intervals + (kind != "cells")] * 2
+    case = {
+        "equation": {"f": "exact", "exact": "sin(2*x)*exp(y)"},
+        "domain": {"lower": [0.0, 0.0], "upper": [1.0, 1.0], "shape": shape, **KINDS[kind]},
+        "boundary": {"all": {"dirichlet": "exact"}},
+        "run": {"backend": "numpy"},
+        "output": {"fields": ["gradient"]},
+    }
+    return poisson.solve(from_mapping(case, name=kind, folder=Path())).save(f"{kind}.h5")
+
+
+@pytest.mark.parametrize("values", [1, 10**6])
+def test_other_axes_are_interpolated_by_cubics_at_the_nodes_of_the_coarser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], values: int
+) -> None:
+    """Whichever result is the coarser, at the nodes beside the walls as well."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(comparison, "_SLAB_VALUES", values)
+    for kinds in itertools.permutations(KINDS, 2):
+        one, other = paths = [on_axes(kind, intervals) for kind, intervals in zip(kinds, (7, 40), strict=True)]
+        for path in paths:
+            with h5py.File(path, "r+") as file:
+                x, y = file["x"][...], file["y"][...][:, None]
+                file["u"][...] = cubic = 1 + x * y**2 - 2 * x**3 + y**3 + x**2 * y
+                file["gradient"][...] = cubic[..., None] * np.array([1.0, -3.0])
+                for name in ("u", "gradient"):
+                    file[name].attrs.pop("crc32", None)
+        for pair, interpolated in (((one, other), 1), ((other, one), 0)):
+            found = compare(*pair)
+            assert [field.max for field in found.fields] == pytest.approx([0.0, 0.0], abs=1e-13)
+            assert (found.interpolated, field_of(found, "gradient").largest > 4.0) == (interpolated, True)
+    on_axes("nodes", 50)
+    assert main(["compare", "nodes.h5", "cells.h5"]) == 1
+    assert "compared at the 40 x 40 nodes of B; A (51 x 51) is interpolated there" in capsys.readouterr().out.split(
+        "\n"
+    )
+    with h5py.File("nodes.h5", "r+") as file:
+        file["u"].attrs["crc32"] = 7
+    with pytest.raises(OutputError, match=r"^nodes\.h5: the file is damaged \(the values do not match"):
+        compare("nodes.h5", "cells.h5")
+
+
+def test_results_on_other_axes_approach_each_other_to_second_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pairs = [("nodes", "cells"), ("cells", "stretched"), ("stretched", "nodes"), ("nodes", "nodes")]
+    differences = []
+    for n in (16, 32):
+        found = []
+        for one, other in pairs:
+            first = on_axes(one, n).rename("first.h5")
+            found.append(field_of(compare(first, on_axes(other, 3 * n // 2)), "u").rms)
+        differences.append(found)
+    assert np.log2(np.divide(*differences)) == pytest.approx([2.0] * len(pairs), abs=0.15)
+
+
 @pytest.mark.parametrize(
     ("shape", "tables", "reason"),
     [
-        (
-            (12, 9, 5),
-            {},
-            "have grids that do not nest, 8 x 9 x 5 and 12 x 9 x 5 nodes: one spacing must be a multiple of "
-            "the other along every axis",
-        ),
-        (
-            (16, 5, 5),
-            {},
-            "have grids that do not nest, 8 x 9 x 5 and 16 x 5 x 5 nodes: one spacing must be a multiple of "
-            "the other along every axis",
-        ),
         ((8, 9), {}, "have grids in 3D and 2D: nothing to compare"),
         (
             SHAPE,
@@ -155,7 +210,7 @@ def test_grids_of_one_and_two_dimensions_nest_too(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_grids_without_common_nodes_are_refused(
+def test_grids_on_other_boxes_are_refused(
     pair: tuple[Path, Path],
     shape: tuple[int, ...],
     tables: dict[str, Any],
