@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.operator import Operator
-from poisson.mesh.axis import Transform
 from poisson.mesh.boundary import Rule
+from poisson.mesh.spectrum import Transform
 
 RADICES = (8, 5, 4, 3, 2)
 """The factors of a length that all our transforms have."""

@@ -16,9 +16,10 @@ from poisson.backends.processors import default_threads
 from poisson.backends.spectra import largest_prime_factor, require_constant
 from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
-from poisson.mesh.axis import Axis, Transform
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
+from poisson.mesh.spectrum import Transform
 
 SCIPY_FACTOR = 80
 """Where the length of a transform has a larger prime factor, scipy's takes some ten times as long as others, ..."""

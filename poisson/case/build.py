@@ -33,12 +33,13 @@ from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
 from poisson.mesh.system import ANGLE, CARTESIAN, RADIUS, SYSTEMS, SYSTEMS_ALLOWED
 from poisson.problem.bodies import bodies_of
+from poisson.problem.exact_data import manufactured_source, manufactured_value
 from poisson.problem.expressions import Expression, parameter_mistake
 from poisson.problem.faces import Face, FaceData
 from poisson.problem.fields import FieldFile
 from poisson.problem.images import phases_of
 from poisson.problem.mistakes import Path as Keys
-from poisson.problem.problem import Coefficient, Problem, manufactured_source, manufactured_value
+from poisson.problem.problem import Coefficient, Problem
 from poisson.problem.user_data import Conditions, NodeField, Reader, disagreements, first_of, placed_axis, settled
 from poisson.solvers.settings import RunSettings, SolverSettings
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
+from poisson.problem.exact_data import divergence, manufactured_value
 from poisson.problem.expressions import Expression
 from poisson.problem.mistakes import Path
-from poisson.problem.problem import Problem, divergence, manufactured_value
+from poisson.problem.problem import Problem
 
 TOLERANCE = 1e-6
 """By so much, relative to its largest term, an equation that a solution fulfils may miss: texts round numbers."""

@@ -14,7 +14,6 @@ values at them. What the faces add stands in three places:
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -29,7 +28,7 @@ from poisson.discrete.mask import insulated
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.samples import Range, Samples, Slab
 from poisson.discrete.share import Share, known_to_all, numbers_of, on_blocks
-from poisson.errors import CaseError, IncompatibleSource
+from poisson.errors import CaseError
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
@@ -41,10 +40,9 @@ from poisson.problem.sampling import Block
 if TYPE_CHECKING:
     from poisson.discrete.surface import Surface
 
-__all__ = ["Balance", "Coefficients", "Discretisation", "Operator", "Slab"]
+__all__ = ["Coefficients", "Discretisation", "Operator", "Slab"]
 
 OnBlock = Callable[[ModuleType, Block], Any]
-log = logging.getLogger(__name__)
 
 
 class Linking(Protocol):
@@ -67,29 +65,6 @@ class Maker(Protocol):
     def from_host(self, array: Any) -> Any: ...
 
     def bind(self, subject: Operator, /) -> Linking: ...
-
-
-@dataclass(frozen=True)
-class Balance:
-    """Whether a singular problem has a solution: ∫f + ∮g must vanish.
-
-    `source`, `flux`: ∫f and ∮g by the trapezoidal rule. `scale`: ∫|f| + ∮|g|. `tolerance`: the relative defect up to
-    which the quadrature error of the grid may be the cause.
-    """
-
-    source: float
-    flux: float
-    scale: float
-    tolerance: float
-
-    @property
-    def defect(self) -> float:
-        """∫f + ∮g."""
-        return self.source + self.flux
-
-    @property
-    def compatible(self) -> bool:
-        return abs(self.defect) <= self.tolerance * self.scale
 
 
 @dataclass(frozen=True)
@@ -245,7 +220,7 @@ class Discretisation:
         """The least and the largest value that a Dirichlet face holds, in U; zeros without one."""
         least, largest = math.inf, -math.inf
         with self.agreed():
-            for block in self._blocks():
+            for block in self.blocks():
                 for face, _ in sampling.held_faces(self.problem, block):
                     values = sampling.face_value(self.problem, xp, face, block)
                     least, largest = min(least, float(values.min())), max(largest, float(values.max()))
@@ -274,82 +249,6 @@ class Discretisation:
         """The control volumes over the product of the spacings. Shape of the slab."""
         return self._slab(self._volumes, xp, start, stop)
 
-    def balance(self, xp: ModuleType, of_f: tuple[float, float] | None = None) -> Balance:
-        """Integrate the source and the boundary data of a singular problem.
-
-        The trapezoidal rule is of second order like the scheme, so a defect of the size of (h/L)² times the data may be
-        its error; ten times that is tolerated, and never more than a tenth of the data.
-
-        `xp`: numpy or cupy: where to evaluate. `of_f`: the sums of f and of abs(f) under the trapezoidal weights, where
-        they are known.
-        """
-        grid = self.problem.lattice
-        cell = grid.turn * math.prod(grid.spacing)
-        obstacles = surface.obstacles if (surface := self.surface) else None
-        with self.agreed():
-            source, scale = (cell * value for value in (None if obstacles else of_f) or self._sums_of_f(xp))
-            flux, size = self._flux(xp)
-            if obstacles:
-                flux, size = flux + float(obstacles.g.sum()), size + float(abs(obstacles.g).sum())
-        source, flux, scale = self.total(source, flux, scale + size)
-        return Balance(source, flux, scale, grid.tolerance)
-
-    def _sums_of_f(self, xp: ModuleType) -> tuple[float, float]:
-        """The sums of f and of abs(f) under the trapezoidal weights, over this process's own nodes."""
-        total = size = 0.0
-        for block in self._blocks():
-            volumes = self._volumes(xp, block)
-            f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
-            if surface := self.surface:
-                surface.open(xp, f, block)
-            total += float((volumes * f).sum())
-            size += float((volumes * abs(f)).sum())
-        return total, size
-
-    def _flux(self, xp: ModuleType) -> tuple[float, float]:
-        """The integrals of the data of the faces and of their sizes, over this process's own nodes."""
-        own, flux, scale = self._own, 0.0, 0.0
-        for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, own):
-            g = self._through(xp, face, own, sampling.face_source)
-            on_it = zip(own, where, strict=True)
-            block = tuple(
-                (a, b) if isinstance(place, slice) else (b - 1, b) if place else (a, a + 1) for (a, b), place in on_it
-            )
-            volumes = self._volumes(xp, block).reshape(
-                *(b - a for (a, b), w in zip(own, where, strict=True) if isinstance(w, slice))
-            )
-            flux += float((volumes * g).sum())
-            scale += float((volumes * abs(g)).sum())
-        cell = self.problem.lattice.turn * math.prod(self.problem.lattice.spacing)
-        return cell * flux, cell * scale
-
-    def balanced(self, xp: ModuleType, of_f: tuple[float, float] | None = None) -> Discretisation:
-        """Remove the defect of a singular problem from its source; the arguments are those of `balance`.
-
-        Raises `IncompatibleSource` if the defect is larger than the discretisation explains: the problem has no
-        solution.
-        """
-        if not self.singular:
-            return self
-        balance = self.balance(xp, of_f)
-        relative = balance.defect / balance.scale if balance.scale else 0.0
-        numbers = (
-            f"∫f = {balance.source:.6g}, ∮g = {balance.flux:.6g}, ∫f + ∮g = {balance.defect:.3g} "
-            f"({abs(relative):.2g} of ∫|f| + ∮|g|)"
-        )
-        volume = self.problem.lattice.volume - (self.surface.closed if self.surface else 0.0)
-        if not balance.compatible:
-            raise IncompatibleSource(
-                f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but {numbers}, and the grid explains at "
-                f"most {balance.tolerance:.2g}: subtract {balance.defect / volume:.6g} from equation.f, or correct the "
-                "boundary"
-            )
-        log.info(
-            "singular problem (no dirichlet face, c = 0): %s; subtracted from f, and the mean of u is set to zero",
-            numbers,
-        )
-        return replace(self, shift=balance.defect / volume)
-
     # ---- on blocks of the grid
 
     def _source(self, xp: ModuleType, block: Block) -> Any:
@@ -357,7 +256,7 @@ class Discretisation:
         if surface:
             surface.open(xp, values, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
-            values[where] += self._through(xp, face, block, sampling.face_source)
+            values[where] += self.through(xp, face, block, sampling.face_source)
         if surface:
             surface.source.add(xp, values, block)
             surface.held.write(xp, values, block, 0.0)
@@ -409,10 +308,10 @@ class Discretisation:
             surface.absorbed.add(xp, values, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
             if self.problem.faces[face].kind.takes_alpha:
-                values[where] += self._through(xp, face, block, sampling.face_reaction)
+                values[where] += self.through(xp, face, block, sampling.face_reaction)
         return values
 
-    def _through(self, xp: ModuleType, face: int, block: Block, term: Callable[..., Any]) -> Any:
+    def through(self, xp: ModuleType, face: int, block: Block, term: Callable[..., Any]) -> Any:
         """A term of the data of a face, for the part of it that bodies leave open."""
         found = term(self.problem, xp, face, block)
         return found * xp.asarray(self.surface.on_face(face, block)) if self.surface else found
@@ -434,13 +333,13 @@ class Discretisation:
         return function(xp, ((start, stop), *((0, count) for count in self.array_shape[1:])))
 
     @property
-    def _own(self) -> Block:
+    def ranges(self) -> Block:
         """The nodes that are this process's own."""
         return tuple((0, count) for count in self.array_shape) if self.share is None else tuple(self.share.ranges)
 
-    def _blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[Block]:
         """The same, some rows at a time."""
-        first, *others = self._own
+        first, *others = self.ranges
         for start, stop in slabs(self.owned.array_shape):
             yield (first[0] + start, first[0] + stop), *others
 
@@ -461,7 +360,7 @@ class Discretisation:
         """The least α on each face, 0 where it has no Robin condition, and on the faces of an axis added in 1D."""
         least = [math.inf if face.absorbs else 0.0 for face in self.problem.faces]
         with self.agreed():
-            for block in self._blocks():
+            for block in self.blocks():
                 for face, _ in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
                     if self.problem.faces[face].absorbs:
                         alpha = sampling.face_alpha(self.problem, np, face, block)

@@ -219,8 +219,8 @@ class Direct:
     """The matrix of a discrete problem, factorised.
 
     Rows times the trapezoidal weights make it symmetric. Of a singular problem, which must be balanced
-    (`Discretisation.balanced`), one unknown is pinned to zero: the regular system that is left has the same solution up
-    to a constant.
+    (`poisson.discrete.balance`), one unknown is pinned to zero: the regular system that is left has the same
+    solution up to a constant.
 
     `discretisation`: the problem. Raises `ResourceError` if the grid is too large.
     """

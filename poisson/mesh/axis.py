@@ -21,35 +21,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.mesh import spectrum
 from poisson.mesh.boundary import Kind, Rule
 from poisson.mesh.placement import Nodes, Placement
+from poisson.mesh.spectrum import Transform
 
 MIN_NODES = 3
 """Fewest nodes of an axis, unless it has collapsed to one."""
-
-MOST_NODES_DENSE = 300
-"""Eigenvalues of so many nodes are computed from the full matrix."""
-
-
-class Transform(IntEnum):
-    """The transform that makes the operator along an axis of equal spacings diagonal. The values are part of the
-    kernels' interface; those of cells are of type II, and IV between a wall that holds u and one that does not.
-    """
-
-    SINE = 0
-    COSINE = 1
-    QUARTER = 2
-    FOURIER = 3
-    CELL_COSINE = 4
-    CELL_QUARTER = 5
-    CELL_SINE = 6
-
 
 Values = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -292,7 +275,7 @@ class Axis:
         if whole.wraps:
             return Transform.FOURIER
         if whole.placement is not None:
-            return (Transform.CELL_COSINE, Transform.CELL_QUARTER, Transform.CELL_SINE)[whole._held]
+            return (Transform.CELL_COSINE, Transform.CELL_QUARTER, Transform.CELL_SINE)[spectrum.walls_that_hold(whole)]
         return (Transform.COSINE, Transform.QUARTER, Transform.SINE)[whole.fixed]
 
     @cached_property
@@ -300,32 +283,15 @@ class Axis:
         """The lowest, the second and the highest eigenvalue of the part of A along the whole axis, in a/h²."""
         if self.whole is not None:
             return self.whole.extremes
-        if self.tabulated:
-            values = np.sort(self.eigenvalues)
-            return float(values[0]), float(values[min(1, values.size - 1)]), float(values[-1])
-        low, second, high = (4.0 * math.sin(angle) ** 2 for angle in self._extreme_angles)
-        return low, second, high
+        return spectrum.extremes(self)
 
     @cached_property
     def eigenvalues(self) -> Values:
         """The eigenvalues of the part of A along the whole axis, in the order of its modes, in a/h².
 
-        They ascend, but of n equally spaced nodes that wrap the modes k and n − k have the same one. There they are
-        4 sin² θ (G. Strang, "The discrete cosine transform", SIAM Review 41, 1999, section 2).
+        They ascend, but of n equally spaced nodes that wrap the modes k and n − k have the same one.
         """
-        if self.whole is not None:
-            return self.whole.eigenvalues
-        if self.transform is not None:
-            return np.asarray(4.0 * np.sin(self._angles) ** 2)
-        if self.modes <= MOST_NODES_DENSE or self.wraps:
-            values = np.linalg.eigvalsh(self._symmetric)
-        else:
-            from scipy.linalg import eigvalsh_tridiagonal
-
-            values = eigvalsh_tridiagonal(*self._tridiagonal)
-        if not self.holds:
-            values[0] = 0.0  # of the constants, but for rounding
-        return np.asarray(values)
+        return spectrum.eigenvalues(self) if self.whole is None else self.whole.eigenvalues
 
     @cached_property
     def eigenvectors(self) -> tuple[Values, Values, Values]:
@@ -334,20 +300,7 @@ class Axis:
         Returns: `values`: the eigenvalues in ascending order, in a/h². `columns`: the eigenvectors; zero at fixed
         nodes. `rows`: of the inverse of that matrix.
         """
-        whole = self.undivided
-        if whole.modes <= MOST_NODES_DENSE or whole.wraps:
-            values, vectors = np.linalg.eigh(whole._symmetric)
-        else:
-            from scipy.linalg import eigh_tridiagonal
-
-            values, vectors = eigh_tridiagonal(*whole._tridiagonal)
-        if not whole.holds:
-            # Rounding would hide a small c, or the weakly coupled modes of other axes.
-            values[0] = 0.0
-        root = np.sqrt(whole.widths[whole.free])[:, np.newaxis]
-        columns, rows = np.zeros((whole.nodes, whole.modes)), np.zeros((whole.modes, whole.nodes))
-        columns[whole.free], rows[:, whole.free] = vectors / root, (vectors * root).T
-        return values, columns, rows
+        return spectrum.eigenvectors(self.undivided)
 
     # ---- the coarser axis
 
@@ -481,32 +434,6 @@ class Axis:
         return min(1, self.nodes - 1) if node == 0 else max(0, self.nodes - 2)
 
     @property
-    def _held(self) -> int:
-        """How many of the two walls of an axis of cells hold u."""
-        return sum(wall > 0.0 for wall in self.walls)
-
-    @property
-    def _angles(self) -> Values:
-        """θ of the eigenvalues 4 sin² θ of equally spaced nodes."""
-        if self.wraps:
-            mode = np.arange(self.nodes)
-            return math.pi * np.minimum(mode, self.nodes - mode) / self.nodes
-        if self.placement is not None:
-            return np.asarray(math.pi * (np.arange(self.nodes) + self._held / 2) / (2 * self.nodes))
-        return np.asarray(math.pi * (np.arange(self.modes) + self.fixed / 2) / (2 * (self.nodes - 1)))
-
-    @property
-    def _extreme_angles(self) -> tuple[float, float, float]:
-        if self.wraps:
-            return 0.0, math.pi / self.nodes, math.pi * (self.nodes // 2) / self.nodes
-        step = math.pi / (2 * (self.nodes - 1))
-        if self.fixed == 2:
-            return step, 2 * step, (self.nodes - 2) * step
-        if self.fixed == 0:
-            return 0.0, step, math.pi / 2
-        return step / 2, 3 * step / 2, (self.nodes - 1.5) * step
-
-    @property
     def matrix(self) -> Values:
         """The part of A along the axis on all of its nodes, in a/h²; rows of `equations` alone have a meaning."""
         lower, upper, extra = self.couplings
@@ -514,23 +441,6 @@ class Axis:
         for weights, neighbour in zip((lower, upper), self.neighbours, strict=True):
             np.add.at(matrix, (np.arange(self.nodes), neighbour), -weights)
         return matrix
-
-    @property
-    def _symmetric(self) -> Values:
-        """W^½ A W^−½ on the nodes that are not fixed, with the control widths W."""
-        root = np.sqrt(self.widths[self.free])
-        symmetric = root[:, None] * self.matrix[self.free, self.free] / root
-        return np.asarray((symmetric + symmetric.T) / 2.0)
-
-    @property
-    def _tridiagonal(self) -> tuple[Values, Values]:
-        """The diagonal of that matrix and the one beside it, where the axis does not wrap."""
-        lower, upper, extra = (values[self.free] for values in self.couplings)
-        off = -np.sqrt(upper[:-1] * lower[1:])
-        for end, rule in zip((0, -1), self.rules, strict=True):
-            if rule is Rule.MIRROR and not self.tabulated:
-                off[end] *= math.sqrt(2.0)
-        return lower + upper + extra, off
 
     def _coarser_part(self, whole: Axis, coarse: Axis) -> Axis:
         start, stop = self.first + self.halo[0], self.first + self.nodes - self.halo[1]

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from poisson.errors import CaseError
 from poisson.mesh.boundary import Kind
-from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.system import ALL_AXES, ANGLE, CARTESIAN, RADIUS
-from poisson.problem.expressions import Expression, parse
+from poisson.mesh.system import ALL_AXES, CARTESIAN
+from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
 from poisson.problem.given import AxisTable, Boundary, Centring, Condition, Data, Form, HostArray, Mean
@@ -500,47 +499,3 @@ def _described(
     with _one_line():
         found = given_bodies([*bodies, *patches], lattice) if bodies or patches else ()
         return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean, bodies=found, surface=surface)
-
-
-def manufactured_source(
-    exact: Expression, a: Expression | float, c: Expression | float, dimension: int, power: int = 0
-) -> Expression:
-    """f = −∇·(a∇u) + c u of the exact solution u, derived symbolically; `power` as for `divergence`."""
-    source = exact * c
-    for term in divergence(exact, a, dimension, power):
-        source = source - term
-    return source
-
-
-def divergence(exact: Expression, a: Expression | float, dimension: int, power: int) -> list[Expression]:
-    """The terms of ∇·(a∇u), with their limits at r = 0.
-
-    `power`: p of the first axis where that is a radius (`poisson.mesh.system`), or 0.
-    """
-    terms = []
-    for name, axis in zip(AXES[:dimension], exact.axes, strict=False):
-        flux = exact.derivative(name) * a
-        change = flux.derivative(name)
-        if axis == ANGLE:
-            change = change.over(_radius(exact) * _radius(exact), _NOTHING)
-        terms.append(change)
-        if axis == RADIUS:
-            terms.append(power * flux.over(_radius(exact), change))
-    return terms
-
-
-def manufactured_value(
-    exact: Expression, a: Expression | float, kind: Kind, alpha: Expression | None, face: int
-) -> Expression:
-    """Boundary data of the exact solution u on a face: u itself, a ∂u/∂n or a ∂u/∂n + αu, with the outward normal."""
-    if kind.fixes:
-        return exact
-    flux = exact.derivative(AXES[face // 2]) * a
-    if exact.axes[face // 2] == ANGLE:
-        flux = flux.over(_radius(exact), _NOTHING)
-    flux = flux if face % 2 else -flux
-    return flux if alpha is None else flux + exact * alpha
-
-
-def _radius(given: Expression) -> Expression:
-    return parse(RADIUS, given.axes)

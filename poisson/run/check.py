@@ -12,7 +12,8 @@ import numpy as np
 
 from poisson.backends.registry import AUTO
 from poisson.case import Case
-from poisson.discrete.discretisation import Balance, Discretisation
+from poisson.discrete.balance import Balance, balance_of, balanced
+from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.surface import surface_of
 from poisson.errors import IncompatibleSource, PoissonError
 from poisson.problem.fields import ArrayField, FieldFile
@@ -137,14 +138,14 @@ def _compatibility(problem: Problem) -> Compatibility | None:
     volume = problem.lattice.volume
     if problem.lattice.nodes <= MOST_BALANCED:
         discretisation = Discretisation(problem)
-        shift = discretisation.balanced(np).shift
-        return Compatibility(discretisation.balance(np), shift, estimated=False)
+        shift = balanced(discretisation, np).shift
+        return Compatibility(balance_of(discretisation, np), shift, estimated=False)
     fields = (problem.f, *(face.value for face in problem.faces))
     if any(isinstance(field, (FieldFile, ArrayField)) for field in fields):
         return None
     grid, most = problem.lattice, BALANCE_NODES[problem.lattice.dimension]
     coarse = grid.resized([min(nodes, most) for nodes in grid.shape])
-    balance = Discretisation(replace(problem, lattice=coarse, c=0.0, a=1.0)).balance(np)
+    balance = balance_of(Discretisation(replace(problem, lattice=coarse, c=0.0, a=1.0)), np)
     found = Compatibility(balance, balance.defect / volume, estimated=True)
     if abs(found.relative) > CLEARLY:
         raise IncompatibleSource(

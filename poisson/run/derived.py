@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from poisson import backends
 from poisson.backends.base import Backend
 from poisson.case.settings import VECTORS
+from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.outflow import outflow
 from poisson.errors import BackendUnavailable, CaseError, GridError
@@ -86,7 +87,7 @@ def face_flux(solution: Solution, face: str) -> float:
         through = ", ".join(known) or "none, because every axis is periodic"
         raise CaseError([f"face: {face!r}; allowed: {through}"])
     _require_whole(solution, "face_flux", "save the solution and load the file")
-    discretisation = Discretisation(solution.problem).balanced(np)
+    discretisation = balanced(Discretisation(solution.problem), np)
     return outflow(discretisation, solution.host_u, solution.problem.lattice.faces.index(face))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from poisson.backends.base import Array, Reduction, Slab
+from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.faces import FaceTerms
 from poisson.discrete.share import Share
@@ -52,7 +53,7 @@ class Loader:
         given = None if masked or discretisation.problem.open_faces else self.in_place(discretisation)
         if setup.operator.singular and (not masked or discretisation.surface):
             sums = self._sums(given, discretisation)
-            discretisation = discretisation.balanced(backend.array_module, sums)
+            discretisation = balanced(discretisation, backend.array_module, sums)
         if given is not None:
             given.shift = discretisation.shift
         setup.renew()
@@ -116,7 +117,7 @@ class Loader:
         return backend.in_place(values, partial(self._look, function))
 
     def _sums(self, given: Array | None, discretisation: Discretisation) -> tuple[float, float] | None:
-        """The sums that `Discretisation.balance` takes, of a source in the memory of the caller."""
+        """The sums that `balance_of` takes, of a source in the memory of the caller."""
         setup, backend = self._setup, self._setup.backend
         if given is None or not given.exact:
             return None

@@ -15,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator as ScipyOperator
 from poisson import backends
 from poisson.backends.base import Array, Backend
 from poisson.backends.registry import threaded
+from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.reference import fixed_nodes
 from poisson.errors import CaseError
@@ -108,7 +109,7 @@ class LinearOperator(_RealMap):
             )
         self._made_of = problem, backend, threads
         self._exclusive = Exclusive("LinearOperator")
-        discretisation = Discretisation(problem).balanced(np)
+        discretisation = balanced(Discretisation(problem), np)
         shape = discretisation.array_shape
         self._backend: Backend = backends.create(backend, np.float64, threads)
         operator = discretisation.operator_on(self._backend)

@@ -17,6 +17,7 @@ from poisson.backends.registry import AUTO
 from poisson.case import Case, SolverSettings, regrid
 from poisson.case.combinations import clashes
 from poisson.discrete import reference
+from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.share import agreed
 from poisson.errors import CaseError
@@ -161,7 +162,7 @@ class _Direct:
 
     def __init__(self, case: Case) -> None:
         reference.require_size(Discretisation(case.problem).laplacian)
-        self._discretisation = Discretisation(case.problem).balanced(np)
+        self._discretisation = balanced(Discretisation(case.problem), np)
         log.info("direct solution with scipy.sparse")
         factors = reference.Direct(self._discretisation)
         self._u = factors.solution()

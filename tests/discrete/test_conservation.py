@@ -17,6 +17,7 @@ from support.varying import problem_with
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
+from poisson.discrete.balance import balance_of
 from poisson.discrete.discretisation import Discretisation
 from poisson.mesh.boundary import Kind, Rule
 from poisson.problem.problem import Problem
@@ -99,7 +100,7 @@ def test_the_source_of_a_solution_leaves_through_the_faces(rules: tuple[Rule, ..
         problem = problem_with(rules, SHAPES[len(rules) // 2], mean=mean, c=c)
         discretisation = Discretisation(problem)
         if discretisation.singular:
-            discretisation = Discretisation(problem, shift=discretisation.balance(np).defect / extent(problem))
+            discretisation = Discretisation(problem, shift=balance_of(discretisation, np).defect / extent(problem))
         u = reference.solve(discretisation)
         count = discretisation.array_shape[0]
         net = discretisation.f(np, 0, count) - discretisation.c(np, 0, count) * u

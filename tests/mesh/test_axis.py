@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Axes: their operator, its spectrum, the coarser axis and parts, against matrices and closed forms.
 
-Covers poisson.mesh.placement.
+Covers poisson.mesh.placement, poisson.mesh.spectrum.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from support.axes import ENDS, D, Example, N, P, R, examples, fixed_nodes, marks
 from support.operators import AXIS_RULES, name_of
 
 from poisson.discrete import reference
-from poisson.mesh.axis import MOST_NODES_DENSE, Axis, array_axis
+from poisson.mesh.axis import Axis, array_axis
 from poisson.mesh.boundary import Kind, Rule
 from poisson.mesh.placement import Cells, Nodes
+from poisson.mesh.spectrum import MOST_NODES_DENSE
 
 F, M, W, H = Rule.FIXED, Rule.MIRROR, Rule.WRAP, Rule.HALO
 KINDS = {F: D, M: N, W: P}

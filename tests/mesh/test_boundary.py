@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The kinds of conditions on faces: what each of them is, and that a problem with it is solved."""
+"""The kinds of conditions on faces: what each of them is, and that a problem with it is solved.
+
+Covers poisson.problem.exact_data.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import pytest
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation
 from poisson.mesh.boundary import CONDITIONS, ONE_CONDITION, TABLES, Kind, Rule
+from poisson.problem.exact_data import manufactured_source, manufactured_value
 from poisson.problem.expressions import Expression, parse
-from poisson.problem.problem import Problem, manufactured_source, manufactured_value
+from poisson.problem.problem import Problem
 
 KINDS = {
     "dirichlet": (Rule.FIXED, False),

@@ -17,6 +17,7 @@ from support.ranks import ThreadCommunicator, on_ranks
 
 import poisson
 from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.share import Share
 from poisson.mesh.axis import Axis
@@ -131,7 +132,7 @@ def test_a_rank_reads_only_what_its_part_needs(
 
     def part(communicator: ThreadCommunicator) -> None:
         here.rank = communicator.rank
-        own = Discretisation(problem, share=Share(lattices[here.rank], communicator)).balanced(np)
+        own = balanced(Discretisation(problem, share=Share(lattices[here.rank], communicator)), np)
         numbers = tuple(axis.index for axis in reversed(lattices[here.rank].axes))
         rows = own.array_shape[0]
         for name, function in {"source": own.source, "initial": own.initial}.items():

@@ -27,9 +27,10 @@ from poisson.mesh.boundary import FACE_NAMES, Kind
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
 from poisson.output.comparison import compare
+from poisson.problem.exact_data import manufactured_source, manufactured_value
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face
-from poisson.problem.problem import Problem, manufactured_source, manufactured_value
+from poisson.problem.problem import Problem
 
 D, N, R, P = Kind.DIRICHLET, Kind.NEUMANN, Kind.ROBIN, Kind.PERIODIC
 EXACT = ("sin(2*pi*x + 0.3)", "cos(2*pi*y + 0.5)", "(2 + sin(2*pi*z + 1))")

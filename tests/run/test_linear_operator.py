@@ -16,6 +16,7 @@ from scipy.sparse.linalg import cg, eigsh, gmres
 
 import poisson
 from poisson.discrete import reference
+from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import PoissonError
 from poisson.problem.problem import Problem
@@ -32,7 +33,7 @@ PROBLEMS = {"mixed": MIXED, "periodic 3d": PERIODIC_3D, "1d": Problem.on_box((9,
 
 
 def direct(problem: Problem) -> Any:
-    return reference.solve(Discretisation(problem).balanced(np)).reshape(problem.lattice.array_shape)
+    return reference.solve(balanced(Discretisation(problem), np)).reshape(problem.lattice.array_shape)
 
 
 def columns(operator: ScipyOperator) -> Any:

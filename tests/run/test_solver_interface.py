@@ -26,6 +26,7 @@ from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
+from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError, IncompatibleSource, PackageMissing, ResourceError
 from poisson.mesh.axis import Axis
@@ -47,7 +48,7 @@ def bumps(x: Any, y: Any) -> Any:
 
 
 def direct(problem: Problem) -> Any:
-    discretisation = Discretisation(problem).balanced(np)
+    discretisation = balanced(Discretisation(problem), np)
     return reference.solve(discretisation).reshape(problem.lattice.array_shape)
 
 

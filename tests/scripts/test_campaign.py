@@ -168,7 +168,7 @@ def test_warnings_of_files_of_the_packages_are_defects(
 def test_the_judge_sees_a_problem_without_a_solution(monkeypatch: pytest.MonkeyPatch) -> None:
     one_sided = replace(CLOSED, kind="refused", solves=(Solve(1.0),))
     assert [verdict.name for verdict in judge(one_sided, "numpy")] == ["refused"]
-    monkeypatch.setattr("poisson.discrete.discretisation.Balance.compatible", True)
+    monkeypatch.setattr("poisson.discrete.balance.Balance.compatible", True)
     assert [verdict.name for verdict in judge(one_sided, "numpy")] == ["wrong"]
 
 

@@ -20,10 +20,11 @@ from poisson.errors import CaseError, GridError
 from poisson.mesh.axis import plain_rules
 from poisson.mesh.boundary import Kind, Rule
 from poisson.mesh.lattice import Lattice
+from poisson.problem.exact_data import manufactured_source, manufactured_value
 from poisson.problem.expressions import parse
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField
-from poisson.problem.problem import Problem, manufactured_source, manufactured_value, number
+from poisson.problem.problem import Problem, number
 from poisson.run.solution import Solution
 from poisson.solvers.multigrid.estimate import _ratio
 

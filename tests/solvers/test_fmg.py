@@ -17,6 +17,7 @@ from support.problems import make_case
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.operator import Operator
 from poisson.problem.problem import Problem
@@ -40,7 +41,7 @@ def smooth_problem(shape: tuple[int, ...], faces: str = "dirichlet", upper: tupl
     """A discretisation whose solution is known, smooth, and not zero on the faces."""
     exact = EXACT[len(shape)]
     equation = {"f": "exact", "exact": exact}
-    return Discretisation(make_case(equation, FACES[faces], shape, upper).problem).balanced(np)
+    return balanced(Discretisation(make_case(equation, FACES[faces], shape, upper).problem), np)
 
 
 def coarser_of(discretisation: Any, backend: Backend = BACKEND) -> CoarserProblems:
@@ -179,7 +180,7 @@ def test_an_axis_that_collapses_is_compared_on_grids_where_it_does_not(width: fl
     """A grid on which it has collapsed would show how much u varies along that axis."""
     exact = {"f": "exact", "exact": f"cos({1.0 / width}*x) * sin(3*y)"}
     faces = {"x_lower": {"neumann": "exact"}, "x_upper": {"neumann": "exact"}, "all": {"dirichlet": "exact"}}
-    problem = Discretisation(make_case(exact, faces, (129, 129), (width, 1.0)).problem).balanced(np)
+    problem = balanced(Discretisation(make_case(exact, faces, (129, 129), (width, 1.0)).problem), np)
     result, error = solve(problem, MultigridSettings(), BY_ERROR)
     assert result.status is Status.CONVERGED
     assert result.error is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Problems whose solution is determined up to a constant: no Dirichlet face anywhere, and c = 0.
 
-Covers poisson.solvers.balanced.
+Covers poisson.solvers.balanced, poisson.discrete.balance.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from support.problems import discretise, make_case
 from poisson.cli import main
 from poisson.discrete import discretisation as module
 from poisson.discrete import reference
+from poisson.discrete.balance import Balance, balance_of, balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import IncompatibleSource
 from poisson.mesh.grid import slabs
@@ -66,7 +67,7 @@ FLUXES = {
 def test_balance_in_2d(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "slabs", partial(slabs, limit=limit))
     problem = make_case({"f": "x - 2*y"}, FLUXES, (5, 9), BOX).problem
-    balance = Discretisation(problem).balance(np)
+    balance = balance_of(Discretisation(problem), np)
     # Over [0, 1] x [0, 2]; the trapezoidal rule is exact for these.
     assert balance.source == pytest.approx(0.5 * 2 - 2 * 2, rel=1e-14)
     assert balance.flux == pytest.approx(2 * 2 - 1 * 2 + 0.5 - 0.25, rel=1e-14)
@@ -85,7 +86,7 @@ def test_balance_in_3d_with_a_periodic_axis(limit: int, monkeypatch: pytest.Monk
     boundary = {"y": "periodic", "x_lower": {"neumann": "z"}, "x_upper": {"neumann": 1.0}}
     boundary |= {"z_lower": {"neumann": "x"}, "z_upper": {"neumann": "x - 1"}}
     problem = make_case({"f": "1 + sin(pi*y)"}, boundary, (20, 16, 33), BOX).problem
-    balance = Discretisation(problem).balance(np)
+    balance = balance_of(Discretisation(problem), np)
     assert balance.source == pytest.approx(8.0, rel=1e-13)
     assert balance.flux == pytest.approx(2 * 8 + 8 + 2 * 0.5 - 2 * 0.5, rel=1e-13)
     assert balance.scale == pytest.approx(8 + 16 + 8 + 1 + 1, rel=1e-13)
@@ -94,11 +95,11 @@ def test_balance_in_3d_with_a_periodic_axis(limit: int, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(("defect", "compatible"), [(0.0, True), (-0.0499, True), (0.0501, False), (math.nan, False)])
 def test_the_tolerance_is_relative(defect: float, compatible: bool) -> None:
-    assert module.Balance(1.0, defect - 1.0, 2.0, 0.025).compatible == compatible
+    assert Balance(1.0, defect - 1.0, 2.0, 0.025).compatible == compatible
 
 
 def test_a_problem_without_data_is_compatible() -> None:
-    assert module.Balance(0.0, 0.0, 0.0, 0.025).compatible
+    assert Balance(0.0, 0.0, 0.0, 0.025).compatible
     solution = run.solve(make_case({"f": 0.0, "exact": 3.0}, {"all": {"neumann": 0.0}}, (5, 6)))
     assert (solution.status, solution.iterations) == (Status.CONVERGED, 0)
     assert solution.error is not None
@@ -112,9 +113,9 @@ def test_a_small_defect_is_removed_and_reported(caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.INFO, logger="poisson")
     case = make_case({"f": "exact", "exact": "exp(x)*y**2"}, NEUMANN, (17, 33), BOX)
     before = Discretisation(case.problem)
-    balance = before.balance(np)
+    balance = balance_of(before, np)
     assert 1e-5 < abs(balance.defect) / balance.scale < balance.tolerance
-    after = before.balanced(np)
+    after = balanced(before, np)
     assert after.shift == balance.defect / 2.0
     numbers = (
         f"∫f = {balance.source:.6g}, ∮g = {balance.flux:.6g}, ∫f + ∮g = {balance.defect:.3g} "
@@ -138,7 +139,7 @@ def test_other_problems_are_left_alone(caplog: pytest.LogCaptureFixture) -> None
         ({"f": 1.0, "c": 0.5}, {"all": {"neumann": 0.0}}),
     ):
         discretisation = Discretisation(make_case(equation, boundary, (5, 5)).problem)
-        assert discretisation.balanced(np) is discretisation
+        assert balanced(discretisation, np) is discretisation
     assert not caplog.records
 
 

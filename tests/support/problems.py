@@ -10,6 +10,7 @@ import numpy as np
 
 from poisson.backends.base import Array, Backend
 from poisson.case import Case, from_mapping
+from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 
 WALLS = {"all": {"dirichlet": 0.0}}
@@ -38,7 +39,7 @@ def make_case(
 
 
 def discretise(case: Case) -> Discretisation:
-    return Discretisation(case.problem).balanced(np)
+    return balanced(Discretisation(case.problem), np)
 
 
 def arrays(backend: Backend, discretisation: Discretisation) -> tuple[Array, Array]:
