@@ -132,30 +132,44 @@ def _beside(operator: Operator, axis: int, links: Mask) -> Iterator[tuple[Mask, 
         yield coupled * np.take(links, entries, axis=place), partial(np.take, indices=nodes, axis=place)
 
 
-def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The number of the part of each free node that links connect it with, from 0; −1 at the others."""
+def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """The number of the part of each free node that links connect it with, from 0 in C order; −1 at the others.
+
+    Free neighbours are one part but at the ends of closed links, whose open ones are looked at one by one.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    free, joined, every = ~held, [], True
-    for axis, along in enumerate(links):
-        *_, (link, above) = _beside(operator, axis, along)
-        between = free & above(free)
-        joined.append((between & link, above))
-        every = every and bool((joined[-1][0] == between).all())
-    if every:
-        wraps = [operator.lattice.array_axis(axis) for axis, line in enumerate(operator.lattice.axes) if line.wraps]
-        nodes, ends = labelled(free, wraps)
-    else:
-        nodes = np.arange(held.size).reshape(held.shape)
-        ends = [np.stack([nodes[linked], above(nodes)[linked]]) for linked, above in joined]
-    rows, columns = np.concatenate(ends or [np.zeros((2, 0), dtype=np.int64)], axis=1)
-    size = int(nodes.max()) + 1
-    graph = coo_array((np.ones(rows.size, dtype=bool), (rows, columns)), shape=(size, size))
-    labels = connected_components(graph, directed=False)[1][nodes]
-    used = np.zeros(size, dtype=bool)
-    used[labels[free]] = True
-    return np.where(free, np.cumsum(used)[labels] - 1, -1)
+    lattice, free = operator.lattice, ~held
+    torn, along = np.zeros(free.shape, dtype=bool), []
+    for line, each in zip(lattice.axes, links, strict=True):
+        place = lattice.array_axis(len(along))
+        along.append((line, place, each))
+        ends = [(slice(-1), slice(1, None))] + [(slice(-1, None), slice(1))] * line.wraps
+        for low, high in ends if line.nodes > 1 else ():
+            below, above = ((*(slice(None),) * place, end) for end in (low, high))
+            closed = free[below] & free[above] & ~each[below]
+            torn[below] |= closed
+            torn[above] |= closed
+    labels, joined = labelled(free & ~torn, [place for line, place, _ in along if line.wraps])
+    lone, count = np.nonzero(torn), int(labels.max(initial=0)) + 1
+    labels[lone] = np.arange(count, count + lone[0].size)
+    for line, place, each in along:
+        for entries, beside in zip(line.link_numbers, line.neighbours, strict=True):
+            through, other = list(lone), list(lone)
+            through[place], other[place] = entries[lone[place]], beside[lone[place]]
+            real = each[tuple(through)] & free[tuple(other)]
+            joined.append(np.stack([labels[lone], labels[tuple(other)]])[:, real])
+    rows, columns = np.concatenate(joined, axis=1)
+    graph = coo_array((np.ones(rows.size, dtype=bool), (rows, columns)), shape=(count + lone[0].size,) * 2)
+    part = connected_components(graph, directed=False)[1]
+    if part.max() > 1:
+        first = np.searchsorted(np.maximum.accumulate(np.where(torn, 0, labels).ravel()), np.arange(count))
+        firsts = np.full(part.max() + 1, free.size)
+        np.minimum.at(firsts, part, np.concatenate([first, np.ravel_multi_index(lone, free.shape)]))
+        firsts[part[0]] = -1
+        part = np.argsort(np.argsort(firsts))[part]
+    return np.asarray((part - 1).astype(np.int32)[labels])
 
 
 def labelled(free: NDArray[np.bool_], wraps: Sequence[int]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
