@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.errors import CaseError
 from poisson.words import quantity
+
+if TYPE_CHECKING:
+    from poisson.mesh.axis import Axis
 
 Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -141,7 +144,8 @@ def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) ->
     from scipy.sparse.csgraph import connected_components
 
     lattice, free = operator.lattice, ~held
-    torn, along = np.zeros(free.shape, dtype=bool), []
+    torn = np.zeros(free.shape, dtype=bool)
+    along: list[tuple[Axis, int, Mask]] = []
     for line, each in zip(lattice.axes, links, strict=True):
         place = lattice.array_axis(len(along))
         along.append((line, place, each))
@@ -162,14 +166,15 @@ def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) ->
             joined.append(np.stack([labels[lone], labels[tuple(other)]])[:, real])
     rows, columns = np.concatenate(joined, axis=1)
     graph = coo_array((np.ones(rows.size, dtype=bool), (rows, columns)), shape=(count + lone[0].size,) * 2)
-    part = connected_components(graph, directed=False)[1]
+    part: NDArray[Any] = connected_components(graph, directed=False)[1]
     if part.max() > 1:
         first = np.searchsorted(np.maximum.accumulate(np.where(torn, 0, labels).ravel()), np.arange(count))
         firsts = np.full(part.max() + 1, free.size)
         np.minimum.at(firsts, part, np.concatenate([first, np.ravel_multi_index(lone, free.shape)]))
         firsts[part[0]] = -1
         part = np.argsort(np.argsort(firsts))[part]
-    return np.asarray((part - 1).astype(np.int32)[labels])
+    found: NDArray[np.int32] = (part - 1).astype(np.int32)[labels]
+    return found
 
 
 def labelled(free: NDArray[np.bool_], wraps: Sequence[int]) -> tuple[NDArray[Any], list[NDArray[Any]]]:

@@ -8,6 +8,7 @@ rounding where the level is a function, and by linear interpolation where it is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from poisson.mesh.axis import array_axis
 from poisson.mesh.grid import slabs
 from poisson.problem.bodies import HELD
+from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, FieldFile, stored
 from poisson.problem.sampling import evaluated, require_values
 
@@ -33,6 +35,12 @@ much larger than the others that rounding shows, and the error, this part of a l
 
 SLAB = 1 << 21
 """Nodes at which a level is evaluated at once."""
+
+MANY = 1 << 15
+"""Nodes of a lattice of which a formula is bounded in parts before it is evaluated at each."""
+
+PARTS = 8
+"""Parts along each axis in which it is."""
 
 STEPS = 80
 """More halvings than an interval of float64 has digits."""
@@ -150,6 +158,34 @@ class Level:
             whole = line.wraps and (start <= 0 or stop >= line.nodes)
             self.ranges.append((0, line.nodes) if whole else (max(0, start), min(line.nodes, stop)))
         self.ranges += [(0, 1)] * (self.arrays.dimension - lattice.dimension)
+        if isinstance(inside.level, Expression) and inside.bounds is None and self.arrays.nodes > MANY:
+            self._narrow(inside.level)
+
+    def _narrow(self, level: Expression) -> None:
+        """Make the ranges those of the nodes near which the level may be no more than zero."""
+        from poisson.problem.expressions.ranges import bounds
+
+        lines = self.lattice.axes
+        while True:
+            starts, low, high = [], [], []
+            for axis, (line, (start, stop)) in enumerate(zip(lines, self.ranges, strict=False)):
+                edges = np.unique(np.linspace(start, stop, PARTS + 1).astype(int))
+                starts.append(edges)
+                gap = float(line.gaps.max(initial=0.0))
+                low.append(self.lattice.along(axis, line.coordinates[edges[:-1]] - gap))
+                high.append(self.lattice.along(axis, line.coordinates[edges[1:] - 1] + gap))
+            least, most = bounds(level.program, low, high)
+            near = np.broadcast_to(~((least > 0.0) & (most < np.inf)), [edges.size - 1 for edges in starts[::-1]])
+            before, self.ranges = self.ranges, list(self.ranges)
+            for axis, (line, edges) in enumerate(zip(lines, starts, strict=True)):
+                others = tuple(place for place in range(near.ndim) if place != self.lattice.array_axis(axis))
+                these = np.flatnonzero(near.any(axis=others))
+                start, stop = (edges[these[0]] - 2, edges[these[-1] + 1] + 2) if these.size else (0, 0)
+                whole = line.wraps and these.size and (start <= 0 or stop >= line.nodes)
+                self.ranges[axis] = (0, line.nodes) if whole else (max(0, int(start)), min(line.nodes, int(stop)))
+            nodes = [math.prod(stop - start for start, stop in ranges) for ranges in (before, self.ranges)]
+            if nodes[1] > 0.7 * nodes[0] or nodes[1] <= MANY // 8:
+                break
 
     def blocks(self) -> Iterator[list[tuple[int, int]]]:
         """Ranges of nodes along each axis of an array: those that may be inside, and the ones beside them."""
