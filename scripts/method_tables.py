@@ -23,11 +23,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from poisson.backends.base import Backend, DifferenceOperations, InterpolationOperations, Operations, TransferOperations
+from poisson.backends.base import Backend, Operations
 from poisson.backends.inverses import DividedInverseOperations, InverseOperations
 from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.registry import AUTO, NAMES, backend_names
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
+from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
 from poisson.case import json_schema
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer

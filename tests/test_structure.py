@@ -207,8 +207,7 @@ BACKEND_UNITS = {"backends", "run", "perf", "cli"}
 
 IMPLEMENTATION = re.compile("gpu|openmp|cupy", re.IGNORECASE)
 
-
-NO_BACKENDS = "base|inverses|operations|processors|registry|probe|stencils"
+NO_BACKENDS = "base|inverses|operations|processors|registry|probe|stencils|transfers"
 
 
 def backends_named(source: str, module: str) -> list[str]:
@@ -235,13 +234,8 @@ def backends_named(source: str, module: str) -> list[str]:
             words = [word for alias in node.names for word in IMPLEMENTATION.findall(alias.name)]
         elif isinstance(node, ast.ImportFrom):
             named = {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
-            words = [
-                name
-                for name in named & set(SOURCES)
-                if re.match(
-                    r"poisson\.backends\.(?!(base|inverses|operations|processors|registry|probe|stencils)$)", name
-                )
-            ]
+            kinds = rf"poisson\.backends\.(?!({NO_BACKENDS})$)"
+            words = [name for name in named & set(SOURCES) if re.match(kinds, name)]
             words += IMPLEMENTATION.findall(str(node.module))
         found += [f"{module}:{node.lineno}: {word}" for word in words]
     return found

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from poisson.backends.inverses import DividedInverseOperations, InverseOperations
     from poisson.backends.probe import Probe
     from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
+    from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
     from poisson.discrete.clusters import Clusters
     from poisson.discrete.discretisation import Operator
     from poisson.discrete.full_stencil import FullStencil, StencilTransfer
@@ -471,65 +472,3 @@ class Operations(ABC):
             self.residual(out, f, work, result)
         if restriction:
             restriction[0].restrict(work, restriction[1])
-
-
-class TransferOperations(ABC):
-    """The operations between the two grids of a transfer."""
-
-    backend: Backend
-    transfer: Transfer
-
-    def __init__(self, backend: Backend, transfer: Transfer) -> None:
-        self.backend = backend
-        self.transfer = transfer
-
-    @abstractmethod
-    def restrict(self, fine: Array, coarse: Array) -> None:
-        """coarse = R fine, zero at fixed nodes."""
-
-    @abstractmethod
-    def prolong_add(self, coarse: Array, fine: Array) -> None:
-        """fine = fine + P coarse; fixed nodes keep their values."""
-
-    @abstractmethod
-    def coarsen_links(self, axis: int, fine: Array, coarse: Array) -> None:
-        """coarse = the coefficients of the coarse links along `axis`, from those of the fine ones.
-
-        It is the mean over the parts of the fine links that a coarse link covers, and the weighted mean of these along
-        the other axes: with it a coarse grid is about as stiff as linear interpolation makes it (Pᵀ A P). The harmonic
-        mean, which links in series have, lets corrections across a jump overshoot by the size of the jump.
-        """
-
-
-class InterpolationOperations(ABC):
-    """Cubic interpolation from one grid to another."""
-
-    backend: Backend
-    interpolation: Interpolation
-
-    def __init__(self, backend: Backend, interpolation: Interpolation) -> None:
-        self.backend = backend
-        self.interpolation = interpolation
-
-    @abstractmethod
-    def interpolate(self, source: Array, out: Array) -> None:
-        """out = the cubic interpolant of `source`; fixed nodes keep their values unless `interpolation.everywhere`."""
-
-
-class DifferenceOperations(ABC):
-    """First derivatives on the nodes of a grid, of some order."""
-
-    backend: Backend
-    differences: Differences
-
-    def __init__(self, backend: Backend, differences: Differences) -> None:
-        self.backend = backend
-        self.differences = differences
-
-    @abstractmethod
-    def derivative(self, axis: int, u: Array, out: Array) -> None:
-        """out = ∂u/∂x along `axis` (0 is x) at every node."""
-
-    @abstractmethod
-    def gradient(self, u: Array, outs: Sequence[Array]) -> None:
-        """outs = ∇u: one array for each of x, y(, z)."""

@@ -13,20 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import (
-    Array,
-    Backend,
-    DifferenceOperations,
-    InterpolationOperations,
-    Operations,
-    Reduction,
-    Slab,
-    TransferOperations,
-)
+from poisson.backends.base import Array, Backend, Operations, Reduction, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.numpy_stencils import NumpyClusters, NumpyStencil, NumpyStencilTransfer
 from poisson.backends.probe import Pace, Probe
 from poisson.backends.slabs import ScipySlab
+from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
 from poisson.backends.transforms import ScipyInverse
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator

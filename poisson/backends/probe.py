@@ -14,7 +14,8 @@ from poisson.backends.processors import crowded
 from poisson.backends.spectra import largest_prime_factor
 
 if TYPE_CHECKING:
-    from poisson.backends.base import Backend, DifferenceOperations
+    from poisson.backends.base import Backend
+    from poisson.backends.transfers import DifferenceOperations
 
 Derivative = Callable[[int, Any, Any], None]
 """As `DifferenceOperations.derivative`."""

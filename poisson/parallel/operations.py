@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from poisson.backends.base import Array, DifferenceOperations, InterpolationOperations, Operations, TransferOperations
+from poisson.backends.base import Array, Operations
 from poisson.backends.inverses import InverseOperations
+from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
 from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer

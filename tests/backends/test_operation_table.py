@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`OPERATIONS` against all that carries its names: methods, ctypes signatures, C prototypes, symbols, kernels.
 
-Covers poisson.backends.base, poisson.backends.openmp.calls, poisson.backends.openmp.library and
-poisson.backends.openmp.studies.
+Covers poisson.backends.base, poisson.backends.transfers, poisson.backends.openmp.calls, poisson.backends.openmp.library
+and poisson.backends.openmp.studies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 from support.places import ROOT
 
 from poisson import kernels
-from poisson.backends.base import Backend, DifferenceOperations, InterpolationOperations, Operations, TransferOperations
+from poisson.backends.base import Backend, Operations
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.inverses import DividedInverseOperations, InverseOperations
 from poisson.backends.numpy import NumpyBackend
@@ -45,6 +45,7 @@ from poisson.backends.openmp.library import (
 from poisson.backends.openmp.studies import STUDIES, TYPED_STUDIES
 from poisson.backends.operations import ALL, DIRECT, OPERATIONS, Role, operations_of
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
+from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse

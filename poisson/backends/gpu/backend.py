@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from poisson.backends.base import Array, DifferenceOperations, Reduction
+from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu import derivative as derivatives
 from poisson.backends.gpu.callers import TYPES, GivenArray, distances, lies_in_rows
 from poisson.backends.gpu.clusters import GpuClusters
@@ -34,6 +34,7 @@ from poisson.backends.gpu.smooth import SmoothOperations
 from poisson.backends.gpu.stencils import GpuStencil, GpuStencilTransfer
 from poisson.backends.gpu.tables import tabulated
 from poisson.backends.inverses import InverseOperations
+from poisson.backends.transfers import DifferenceOperations
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, InterpolationOperations, TransferOperations
+from poisson.backends.base import Array
 from poisson.backends.gpu.launch import Launcher, blocks_for, sizes
 from poisson.backends.gpu.marches import OperatorLauncher, mask_of, masked
 from poisson.backends.gpu.passes import Pass
 from poisson.backends.gpu.shapes import GATHER_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.smooth import PassLauncher
 from poisson.backends.gpu.tables import weights_between
+from poisson.backends.transfers import InterpolationOperations, TransferOperations
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis_transfer import GATHERED

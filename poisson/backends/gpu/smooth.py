@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poisson.backends.base import Array, Operations, Reduction, TransferOperations
+from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null
 from poisson.backends.gpu.marches import OperatorLauncher, mask_of, masked, strips
 from poisson.backends.gpu.overlap import Cut, Grid
@@ -31,6 +31,7 @@ from poisson.backends.gpu.shapes import (
     with_registers,
     with_room,
 )
+from poisson.backends.transfers import TransferOperations
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
 

@@ -14,19 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.backends.base import (
-    Array,
-    DifferenceOperations,
-    InterpolationOperations,
-    Operations,
-    Reduction,
-    TransferOperations,
-)
+from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.numpy import NumpyOperations
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import DifferencesStructure, doubles, operator_structure
 from poisson.backends.openmp.tables import AxisTables, tables_of
+from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from poisson.backends.base import Array, Operations, Reduction, TransferOperations
+from poisson.backends.base import Array, Operations, Reduction
+from poisson.backends.transfers import TransferOperations
 from poisson.discrete.operator import Operator
 from poisson.solvers.multigrid.coarsest import Matrix, inverse
 from poisson.solvers.multigrid.galerkin import galerkin_inverse, galerkin_levels, refresh_galerkin

@@ -20,8 +20,9 @@ from poisson.solvers.multigrid.thinning import is_uneven, thinned
 from poisson.solvers.spectrum import chebyshev_rate
 
 if TYPE_CHECKING:
-    from poisson.backends.base import Backend, Operations, TransferOperations
+    from poisson.backends.base import Backend, Operations
     from poisson.backends.stencils import ClusterOperations
+    from poisson.backends.transfers import TransferOperations
 
 MOST_NODES_DENSE = 300
 """A grid of so many nodes is solved directly."""

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from poisson.backends.base import Array, Reduction, TransferOperations
+from poisson.backends.base import Array, Reduction
+from poisson.backends.transfers import TransferOperations
 from poisson.discrete.full_stencil import FullStencil
 from poisson.solvers.multigrid.hierarchy import Level
 from poisson.solvers.multigrid.settings import MultigridSettings

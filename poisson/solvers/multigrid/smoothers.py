@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from poisson.backends.base import Array, Reduction, TransferOperations
+from poisson.backends.base import Array, Reduction
+from poisson.backends.transfers import TransferOperations
 from poisson.discrete.operator import Operator
 from poisson.solvers.multigrid.hierarchy import Level
 from poisson.solvers.multigrid.settings import MultigridSettings
