@@ -100,6 +100,18 @@ typedef struct {
     const double* weights;
 } poisson_differences;
 
+/* The cells of a staggered grid (poisson/mac.py), and of its axes x, y(, z) the tables of 1 / the width of every cell
+ * and of what a difference of pressures is multiplied by on every face, 0 where the velocity is not to change: of the
+ * type of the arrays. An axis that does not wrap has one face more than cells. In 2D shape[2] is 1. */
+typedef struct {
+    int32_t dimension;
+    int32_t threads;
+    int32_t wraps[3];
+    int64_t shape[3];
+    const void* widths[3];
+    const void* slopes[3];
+} poisson_staggered;
+
 /* A full stencil (poisson/discrete/full_stencil.py) on the host: of `lattice` dimension, rule, threads, shape, pitch
  * and widths are read. `coefficients` has the excess, and then the links to the `offsets` neighbours, as one array
  * behind the other in rows of `pitch` values: float with `single`, else double. */
@@ -215,6 +227,10 @@ typedef struct {
  * has the link below the first node that is not fixed, and for each such node the link above it, its control width and
  * what it loses to a wall, links and losses times the coupling. The eigenvalues of that axis are not read.
  *
+ * `divergence` writes factor times that of a velocity; `subtract_gradient` takes factor times that of p from a
+ * velocity, times the coefficients of the links above the cells, which may be null. In 2D w is any address. Arrays of
+ * cells have rows of any distances, those of faces follow one another.
+ *
  * `to_modes` leaves in u the modes of f - shift with what fixed nodes of u add to the equations of their neighbours,
  * and in `result` the norms of f - shift where no node is fixed, if it is not null; fixed nodes keep theirs.
  * `from_modes` leaves u from its modes, and the norms of f - shift - A u. */
@@ -238,6 +254,11 @@ poisson_status poisson_find_clusters(const poisson_stencil* stencil, double thre
     poisson_status poisson_chains_##suffix(const poisson_operator* operator_, int32_t axis,                            \
         const double* spectrum_x, const double* spectrum_y, const double* spectrum_z, const double* chain,             \
         const real* f, real* u);                                                                                       \
+    poisson_status poisson_divergence_##suffix(const poisson_staggered* grid, double factor, const real* u,            \
+        const real* v, const real* w, real* out, int64_t pitch, int64_t plane);                                        \
+    poisson_status poisson_subtract_gradient_##suffix(const poisson_staggered* grid, double factor, const real* p,     \
+        int64_t pitch, int64_t plane, real* u, real* v, real* w, const real* link_x, const real* link_y,               \
+        const real* link_z, int64_t link_pitch, int64_t link_plane);                                                   \
     poisson_status poisson_to_modes_##suffix(const poisson_operator* operator_, const poisson_direct* direct,          \
         const real* f, int64_t pitch, double shift, real* u, double* result);                                          \
     poisson_status poisson_from_modes_##suffix(const poisson_operator* operator_, const poisson_direct* direct,        \

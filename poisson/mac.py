@@ -22,6 +22,7 @@ import numpy as np
 from poisson.errors import CaseError, IncompatibleSource
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.grid import AXES
+from poisson.mesh.staggered import Staggered
 from poisson.problem.arrays import brought, is_array
 from poisson.problem.problem import Problem
 from poisson.run.exclusive import Exclusive
@@ -44,9 +45,6 @@ _PRESSURE: Mapping[str, Any] = {
 
 FEW = 1 << 15
 """Cells of a slab: its arrays stay in the cache between the steps of a pass."""
-
-MANY = 1 << 17
-"""Cells for each thread, for which it is worth while to start one."""
 
 TO_ROUNDING = 1e-15
 """The tolerance of iterative methods, which they do not reach."""
@@ -81,9 +79,6 @@ class Grid:
     >>> u.shape, v.shape, grid.divergence(u, v).shape
     ((4, 8), (5, 8), (4, 8))
     """
-
-    threads = 1
-    """Threads of the processor that passes over arrays of NumPy take."""
 
     def __init__(
         self,
@@ -194,6 +189,16 @@ class Grid:
                 [f"velocity: values of {', '.join(sorted(map(str, kinds)))}; allowed: one type of float for all"]
             )
 
+    def _staggered(self) -> Staggered:
+        """The axes as the passes of a backend have them."""
+        slopes = []
+        for line, sides in zip(self._axes, zip(self.sides[::2], self.sides[1::2], strict=True), strict=True):
+            ends = [wall if side == "outflow" else 0.0 for side, wall in zip(sides, line.walls, strict=True)]
+            inside = 1.0 / line.gaps
+            slopes.append(np.roll(inside, 1) if line.wraps else np.concatenate([ends[:1], inside, ends[1:]]))
+        widths = tuple(1.0 / line.lengths for line in self._axes)
+        return Staggered(self.shape[::-1], tuple(line.wraps for line in self._axes), widths, tuple(slopes))
+
     def _weights(self, xp: ModuleType, inverse: Sequence[Any], factor: float) -> list[Any]:
         """Factors of the differences along each axis: a number, or an array where the cells are not alike."""
         return [factor * each if isinstance(each, float) else xp.asarray(factor * each) for each in inverse]
@@ -257,28 +262,13 @@ class Grid:
                     velocity[axis][layer] -= flow if links is None else links[axis][_at(place, -2 if end else 0)] * flow
 
     def _over(self, like: Any, work: Callable[[int, int, Any], None]) -> None:
-        """Call a function for the slabs of arrays like one, with a spare array, by as many threads as there are."""
-
-        def several(rows: int, begin: int, end: int) -> None:
-            spare = _module(like).empty_like(like[: min(rows, end - begin)])
-            for start in range(begin, end, rows):
-                stop = min(start + rows, end)
-                work(start, stop, spare[: stop - start])
-
+        """Call a function for the slabs of arrays like one, with a spare array."""
         layers = len(like)
-        if not isinstance(like, np.ndarray):
-            several(layers, 0, layers)
-            return
-        rows = max(1, FEW * layers // like.size)
-        threads = min(self.threads, like.size // MANY, layers)
-        if threads < 2:
-            several(rows, 0, layers)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        ends = [layers * number // threads for number in range(threads + 1)]
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(partial(several, rows), ends[:-1], ends[1:]))
+        rows = max(1, FEW * layers // like.size) if isinstance(like, np.ndarray) else layers
+        spare = _module(like).empty_like(like[:rows])
+        for start in range(0, layers, rows):
+            stop = min(start + rows, layers)
+            work(start, stop, spare[: stop - start])
 
 
 class Projector(Grid):
@@ -331,8 +321,8 @@ class Projector(Grid):
         self._set_up = partial(Solver, method=method, backend=backend, precision=precision, threads=threads, **options)
         self.solver = self._solver(self.problem)
         self._varying: Solver | None = None
-        self.threads = self.solver.backend.threads if self.solver.backend.on_host else 1
         self._exclusive = Exclusive("Projector")
+        self._passes = self.solver.backend.staggered(self._staggered()) if len(self.shape) > 1 else None
         self._source: Any = None
 
     def project(
@@ -410,6 +400,18 @@ class Projector(Grid):
                 raise CaseError([said]) from error
             self._correct(velocity, brought(solution.u, xp), factor, self._links(xp, solver) if given else None)
         return solution
+
+    def _divide(self, velocity: Sequence[Any], out: Any, factor: float) -> None:
+        if self._passes is not None and self._passes.takes(out, velocity):
+            self._passes.divergence(factor, velocity, out)
+        else:
+            super()._divide(velocity, out, factor)
+
+    def _correct(self, velocity: Sequence[Any], p: Any, factor: float, links: Sequence[Any] | None = None) -> None:
+        if self._passes is not None and self._passes.takes(p, velocity):
+            self._passes.subtract_gradient(factor, p, velocity, links or ())
+        else:
+            super()._correct(velocity, p, factor, links)
 
     def _solver(self, problem: Problem) -> Solver:
         """A solver that ends at rounding, unless something else is asked for."""

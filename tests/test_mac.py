@@ -19,6 +19,8 @@ from support.places import ROOT
 
 import poisson
 from poisson import mac
+from poisson.backends.base import Backend
+from poisson.backends.gpu.backend import GpuBackend
 from poisson.errors import PoissonError
 
 EPS = float(np.finfo(np.float64).eps)
@@ -94,6 +96,45 @@ def require_no_divergence(mix: tuple[tuple[str, ...], ...]) -> None:
     volumes = projector.problem.lattice.volumes() * math.prod(projector.problem.lattice.spacing)
     power = volumes * projector.divergence(*flow) * p
     assert abs(work + power.sum()) <= 4 * EPS * abs(power).sum()
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_backends_pass_over_the_grid_as_numpy_does(backend: Backend, axes: int) -> None:
+    dtype, random = backend.dtype, np.random.default_rng(axes)
+    around = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 2e-15}[dtype]
+
+    def there(values: Any) -> Any:
+        """Cells in rows with gaps, or faces without, in memory that the backend passes over."""
+        if not isinstance(backend, GpuBackend):
+            return values.astype(dtype)
+        array = backend.runtime.allocate(values.size, dtype).reshape(values.shape)
+        backend.runtime.upload(values, array)
+        return array
+
+    def here(array: Any) -> Any:
+        return backend.runtime.download(array) if isinstance(backend, GpuBackend) else array
+
+    for number, pair in enumerate(PAIRS):
+        mix = (pair, PAIRS[number - 3], PAIRS[2 * number % len(PAIRS)])[:axes]
+        projector = mac.Projector((37, STRETCHED, 5)[:axes], boundary(mix), backend="numpy")
+        passes = backend.staggered(projector._staggered())
+        if passes is None:
+            pytest.skip("it takes those of NumPy")
+        wide = (*projector.shape[:-1], projector.shape[-1] + 3)
+        p, source, *links = (there(random.standard_normal(wide))[..., :-3] for _ in range(2 + axes))
+        before = rough(projector, 1)
+        velocity, expected = tuple(map(there, before)), tuple(each.astype(dtype) for each in before)
+        assert passes.takes(source, velocity)
+        assert not passes.takes(source.T, velocity) and not passes.takes(source.astype("f2"), velocity)
+        passes.divergence(-1.5, velocity, source)
+        divergence = np.empty(projector.shape, dtype)
+        projector._divide(expected, divergence, -1.5)
+        np.testing.assert_allclose(here(source), divergence, rtol=0, atol=around * most([divergence]))
+        for given in ((), links):
+            passes.subtract_gradient(0.7, p, velocity, given)
+            projector._correct(expected, here(p), 0.7, [here(each) for each in given] or None)
+            for one, other in zip(velocity, expected, strict=True):
+                np.testing.assert_allclose(here(one), other, rtol=0, atol=around * most(expected))
 
 
 def test_what_is_subtracted_is_the_gradient_of_the_pressure_over_the_density() -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from poisson.discrete.transfer import Interpolation, Transfer
     from poisson.mesh.differences import Differences
     from poisson.mesh.lattice import Lattice
+    from poisson.mesh.staggered import Staggered
 
 Array = Any
 Reduction = Any
@@ -171,6 +172,10 @@ class Backend(CallersArrays, Exchanges, Recordings):
         with self.ordered():
             values = values[tuple(slice((step - 1) // 2, None, step) for step in reversed(steps))]
             return values if isinstance(values, np.ndarray) else values.get()
+
+    def staggered(self, cells: Staggered) -> Any:
+        """Its own passes over a staggered grid in the memory of the caller; None: those of `poisson.mac` serve."""
+        return None
 
     # ---- reductions
 

@@ -32,6 +32,7 @@ PARTS = {
     ),
     "slab": ("transforms/slab.hip",),
     "derivative": ("derivatives/derivative.hip",),
+    "staggered": ("derivatives/staggered.hip",),
     "variants": ("studies/variants.hip",),
     "peak": ("studies/peak.hip",),
 }

@@ -38,6 +38,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.staggered import Staggered
 from poisson.perf.workload import MEASURED, Workload
 from poisson.solvers.multigrid.hierarchy import coarser
 
@@ -180,6 +181,11 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator, *, transforms: 
     backend.bind(fine).integrate(given, None, backend.reduction())
     if transforms:
         direct_solutions(backend, fine)
+    lengths = tuple(np.ones(n) for n in fine.shape)
+    cells = Staggered(fine.shape, (True,) * fine.dimension, lengths, lengths)
+    for given in ((), (u,) * fine.dimension):
+        backend.staggered(cells).divergence(1.0, (u,) * fine.dimension, out)
+        backend.staggered(cells).subtract_gradient(1.0, out, (u,) * fine.dimension, given)
     for axis in range(fine.dimension):
         for derivative in backend.probe().derivatives(workload.bound(Differences)).values():
             derivative(axis, u, out)

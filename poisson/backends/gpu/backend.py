@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import GridError
 from poisson.mesh.differences import Differences
+
+if TYPE_CHECKING:
+    from poisson.mesh.staggered import Staggered
 
 KEPT_NODES = 1 << 21
 """The most nodes of an array that stays where it is from solve to solve: copying it takes less time than some launches,
@@ -204,6 +207,11 @@ class GpuBackend(Launcher):
 
     def probe(self) -> GpuProbe:
         return GpuProbe(self)
+
+    def staggered(self, cells: Staggered) -> Any:
+        from poisson.backends.gpu.staggered import GpuStaggered
+
+        return GpuStaggered(self, cells)
 
     def keeps(self, array_shape: tuple[int, ...]) -> bool:
         return math.prod(array_shape) <= KEPT_NODES

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from ctypes import c_double
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ from poisson.errors import FORKED, BackendUnavailable
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import over_slabs
 from poisson.words import quantity
+
+if TYPE_CHECKING:
+    from poisson.mesh.staggered import Staggered
 
 MOST_THREADS = 4096
 """The most threads of a team; the library has no larger ones."""
@@ -188,6 +191,11 @@ class OpenmpBackend(Backend):
         target = array.pointer + start * rows_each * pitch_bytes
         count = rows.size // array.shape[-1]
         self._library.poisson_upload(target, pitch_bytes, rows.ctypes.data, row_bytes, count, threads or self.threads)
+
+    def staggered(self, cells: Staggered) -> Any:
+        from poisson.backends.openmp.staggered import OpenmpStaggered
+
+        return None if self.offloads else OpenmpStaggered(self, cells)
 
     def table(self, values: NDArray[Any], dtype: np.dtype[Any]) -> DeviceArray:
         """A table in the library's memory."""

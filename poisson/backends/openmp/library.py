@@ -177,7 +177,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 OF_HOST = {
     *("solve_many", "transform", "to_modes", "from_modes", "divide", "tridiagonal", "condense", "chains"),
-    *("find_clusters", "take", "integrate", "certify"),
+    *("divergence", "subtract_gradient", "find_clusters", "take", "integrate", "certify"),
 }
 OF_HOST |= {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters)}
 """The functions that work on memory of the host, here and in the tables behind: a library for a GPU has none."""
@@ -232,6 +232,11 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 7)),
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "chains": (_STATUS, (_OPERATOR, c_int32, *(c_void_p,) * 6)),
+    "divergence": (_STATUS, (c_void_p, c_double, *(c_void_p,) * 4, c_int64, c_int64)),
+    "subtract_gradient": (
+        _STATUS,
+        (c_void_p, c_double, c_void_p, c_int64, c_int64, *(c_void_p,) * 6, c_int64, c_int64),
+    ),
     "depth": (c_int32, (_OPERATOR,)),
 }
 """Others, with the suffix of their real type."""

@@ -51,6 +51,17 @@ POISSON_FORMULA I image(I i, I n, int lower, int upper) {
     return i < 0 ? 0 : i;
 }
 
+// ---- staggered grids: 1 / width of a cell, or of a gap between centres, comes as a weight
+
+template <class T>
+POISSON_FORMULA T flow_out(T lower, T upper, T per_width) {
+    return per_width * (upper - lower);
+}
+template <class T>
+POISSON_FORMULA T pressure_slope(T lower, T upper, T per_gap) {
+    return per_gap * (upper - lower);
+}
+
 // ---- the operator
 
 // -d²u/dx² at a node, with weight = 1/h². Differences of neighbours come first: they are small and often exact, so that

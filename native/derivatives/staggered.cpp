@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// Staggered grids (poisson/mac.py) in the memory of the caller: the divergence at the centres of the cells, and the
+// gradient of a pressure taken from a velocity, each in one pass over the rows of cells.
+#include "core/formulas.h"
+#include "core/regions.h"
+#include "core/team.h"
+
+namespace {
+
+// Values at the cells: rows and planes lie so far apart.
+template <class T>
+struct Cells {
+    const T* values;
+    int64_t pitch, plane;
+    const T* row(int64_t j, int64_t k) const { return values + plane * k + pitch * j; }
+};
+
+template <class T>
+const T* table(const void* values) {
+    return static_cast<const T*>(values);
+}
+
+// What the faces between the rows of two cells lose; where there is no cell its pressure is 0.
+template <class T, class Link>
+void subtract_across(T* faces, const T* lower, const T* upper, T weight, int64_t nx, Link link) {
+    if (weight == T(0)) return;
+    if (lower && upper) {
+        for (int64_t i = 0; i < nx; ++i) faces[i] -= pressure_slope(lower[i], upper[i], weight) * link(i);
+    } else {
+        for (int64_t i = 0; i < nx; ++i)
+            faces[i] -= pressure_slope(lower ? lower[i] : T(0), upper ? upper[i] : T(0), weight) * link(i);
+    }
+}
+
+// Calls visit(j, k) for every row of cells.
+template <class Visit>
+void for_rows(const poisson_staggered& grid, Visit visit) {
+    const int64_t nx = grid.shape[0], ny = grid.shape[1], rows = ny * grid.shape[2];
+#pragma omp parallel for schedule(static) num_threads(team_size) if (nx * rows >= SMALL_WORK)
+    for (int64_t row = 0; row < rows; ++row) visit(row % ny, row / ny);
+}
+
+template <class T>
+poisson_status divergence(const poisson_staggered* grid, double factor, const T* u, const T* v, const T* w, T* out,
+                          int64_t pitch, int64_t plane) {
+    if (!grid || !u || !v || !w || !out) return POISSON_BAD_ARGUMENT;
+    const int64_t nx = grid->shape[0], ny = grid->shape[1], nz = grid->shape[2];
+    const bool flat = grid->dimension < 3;
+    for_rows(*grid, [=](int64_t j, int64_t k) {
+        const T *x = table<T>(grid->widths[0]), y = table<T>(grid->widths[1])[j];
+        const T* const west = u + (nx + !grid->wraps[0]) * (j + ny * k);
+        const T* const planes = v + nx * (ny + !grid->wraps[1]) * k;
+        const T *south = planes + nx * j, *north = planes + nx * (grid->wraps[1] && j == ny - 1 ? 0 : j + 1);
+        T* const to = out + plane * k + pitch * j;
+        const int64_t end = nx - (grid->wraps[0] ? 1 : 0);
+        const T scale = T(factor);
+        if (flat) {
+            const auto at = [=](int64_t i, T east) {
+                to[i] = scale * (flow_out(west[i], east, x[i]) + flow_out(south[i], north[i], y));
+            };
+            for (int64_t i = 0; i < end; ++i) at(i, west[i + 1]);
+            if (end < nx) at(end, west[0]);
+            return;
+        }
+        const T z = table<T>(grid->widths[2])[k];
+        const T *down = w + nx * (ny * k + j), *up = w + nx * (ny * (grid->wraps[2] && k == nz - 1 ? 0 : k + 1) + j);
+        const auto at = [=](int64_t i, T east) {
+            to[i] =
+                scale * (flow_out(west[i], east, x[i]) + flow_out(south[i], north[i], y) + flow_out(down[i], up[i], z));
+        };
+        for (int64_t i = 0; i < end; ++i) at(i, west[i + 1]);
+        if (end < nx) at(end, west[0]);
+    });
+    return POISSON_SUCCESS;
+}
+
+template <class T, bool VARIES>
+void subtract(const poisson_staggered& grid, T factor, const Cells<T>& p, T* u, T* v, T* w,
+              const Cells<T> (&links)[3]) {
+    const int64_t nx = grid.shape[0], ny = grid.shape[1], nz = grid.shape[2];
+    const auto link_of = [](const T* row) { return [=](int64_t i) { return VARIES ? row[i] : T(1); }; };
+    for_rows(grid, [&](int64_t j, int64_t k) {
+        const T *x = table<T>(grid.slopes[0]), *y = table<T>(grid.slopes[1]);
+        const T* const here = p.row(j, k);
+        const bool wraps_x = grid.wraps[0], wraps_y = grid.wraps[1], wraps_z = grid.wraps[2];
+        T* const west = u + (nx + !wraps_x) * (j + ny * k);
+        const auto link_x = link_of(VARIES ? links[0].row(j, k) : nullptr);
+        west[0] -= factor * pressure_slope(wraps_x ? here[nx - 1] : T(0), here[0], x[0]) * link_x(wraps_x ? nx - 1 : 0);
+        for (int64_t i = 1; i < nx; ++i) west[i] -= factor * pressure_slope(here[i - 1], here[i], x[i]) * link_x(i - 1);
+        if (!wraps_x) west[nx] -= factor * pressure_slope(here[nx - 1], T(0), x[nx]) * link_x(nx - 2);
+        const auto across_y = [&](int64_t face, const T* lower, const T* upper) {
+            const int64_t link = face > 0 ? face < ny ? face - 1 : ny - 2 : wraps_y ? ny - 1 : 0;
+            subtract_across(v + nx * ((ny + !wraps_y) * k + face), lower, upper, factor * y[face], nx,
+                            link_of(VARIES ? links[1].row(link, k) : nullptr));
+        };
+        across_y(j, j > 0 ? p.row(j - 1, k) : wraps_y ? p.row(ny - 1, k) : nullptr, here);
+        if (!wraps_y && j == ny - 1) across_y(ny, here, nullptr);
+        if (grid.dimension < 3) return;
+        const auto across_z = [&](int64_t face, const T* lower, const T* upper) {
+            const int64_t link = face > 0 ? face < nz ? face - 1 : nz - 2 : wraps_z ? nz - 1 : 0;
+            subtract_across(w + nx * (ny * face + j), lower, upper, factor * table<T>(grid.slopes[2])[face], nx,
+                            link_of(VARIES ? links[2].row(j, link) : nullptr));
+        };
+        across_z(k, k > 0 ? p.row(j, k - 1) : wraps_z ? p.row(j, nz - 1) : nullptr, here);
+        if (!wraps_z && k == nz - 1) across_z(nz, here, nullptr);
+    });
+}
+
+template <class T>
+poisson_status subtract_gradient(const poisson_staggered* grid, double factor, const T* p, int64_t pitch, int64_t plane,
+                                 T* u, T* v, T* w, const T* const (&links)[3], int64_t link_pitch, int64_t link_plane) {
+    if (!grid || !p || !u || !v || !w) return POISSON_BAD_ARGUMENT;
+    const Cells<T> cells = {p, pitch, plane};
+    Cells<T> between[3];
+    for (int axis = 0; axis < 3; ++axis) between[axis] = {links[axis], link_pitch, link_plane};
+    (links[0] ? subtract<T, true> : subtract<T, false>)(*grid, T(factor), cells, u, v, w, between);
+    return POISSON_SUCCESS;
+}
+
+}  // namespace
+
+POISSON_EXPORT(divergence,
+               (const poisson_staggered* grid, double factor, const real* u, const real* v, const real* w, real* out,
+                int64_t pitch, int64_t plane),
+               grid ? grid->threads : 1, divergence<real>(grid, factor, u, v, w, out, pitch, plane))
+POISSON_EXPORT(subtract_gradient,
+               (const poisson_staggered* grid, double factor, const real* p, int64_t pitch, int64_t plane, real* u,
+                real* v, real* w, const real* link_x, const real* link_y, const real* link_z, int64_t link_pitch,
+                int64_t link_plane),
+               grid ? grid->threads : 1,
+               subtract_gradient<real>(grid, factor, p, pitch, plane, u, v, w, {link_x, link_y, link_z}, link_pitch,
+                                       link_plane))

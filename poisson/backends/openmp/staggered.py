@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""Passes of the OpenMP library over staggered grids in the memory of NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import Structure, byref, c_int32, c_int64, c_void_p
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poisson.backends.openmp.library import functions_of
+from poisson.mesh.staggered import Staggered, distances
+
+if TYPE_CHECKING:
+    from poisson.backends.openmp.backend import OpenmpBackend
+
+
+class StaggeredStructure(Structure):
+    """The cells of a staggered grid: poisson_staggered."""
+
+    _fields_ = (
+        ("dimension", c_int32),
+        ("threads", c_int32),
+        ("wraps", c_int32 * 3),
+        ("shape", c_int64 * 3),
+        ("widths", c_void_p * 3),
+        ("slopes", c_void_p * 3),
+    )
+
+
+class OpenmpStaggered:
+    """The passes of `poisson.mac` over arrays of NumPy of the backend's type."""
+
+    def __init__(self, backend: OpenmpBackend, cells: Staggered) -> None:
+        self._cells, self._dtype = cells, backend.dtype
+        self._functions = functions_of(backend._library, backend.dtype)
+        dimension = len(cells.shape)
+        self._tables = [[np.asarray(each, self._dtype) for each in of] for of in (cells.widths, cells.slopes)]
+        widths, slopes = ((c_void_p * 3)(*(each.ctypes.data for each in of)) for of in self._tables)
+        self._structure = StaggeredStructure(
+            dimension=dimension,
+            threads=backend.threads,
+            wraps=(c_int32 * 3)(*cells.wraps),
+            shape=(c_int64 * 3)(*cells.shape, *(1,) * (3 - dimension)),
+            widths=widths,
+            slopes=slopes,
+        )
+
+    def takes(self, cells: Any, velocity: Sequence[Any]) -> bool:
+        ours = all(isinstance(each, np.ndarray) and each.flags.writeable for each in (cells, *velocity))
+        return ours and self._cells.fits(self._dtype, cells, velocity)
+
+    def divergence(self, factor: float, velocity: Sequence[Any], out: Any) -> None:
+        faces = [each.ctypes.data for each in velocity]
+        self._functions.divergence(
+            byref(self._structure), factor, *(*faces, faces[-1])[:3], out.ctypes.data, *distances(out)
+        )
+
+    def subtract_gradient(self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any]) -> None:
+        faces, between = ([each.ctypes.data for each in of] for of in (velocity, links))
+        self._functions.subtract_gradient(
+            byref(self._structure),
+            factor,
+            p.ctypes.data,
+            *distances(p),
+            *(*faces, faces[-1])[:3],
+            *(*between, None, None, None)[:3],
+            *(distances(links[0]) if links else (0, 0)),
+        )
