@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Staggered grids: divergences, gradients and projections.
 
-Covers poisson.mac.
+Covers poisson.mac, poisson.mesh.staggered, poisson.backends.gpu.staggered, poisson.backends.openmp.staggered.
 """
 
 from __future__ import annotations

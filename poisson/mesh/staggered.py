@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a pass over a staggered grid needs to know of its axes."""
+"""The axes of a staggered grid, as passes over it need them."""
 
 from __future__ import annotations
 
