@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
     from poisson.discrete.clusters import Clusters
     from poisson.discrete.discretisation import Operator
+    from poisson.discrete.face_fields import FaceFields
     from poisson.discrete.full_stencil import FullStencil, StencilTransfer
     from poisson.discrete.inverse import DividedInverse, Inverse
     from poisson.discrete.transfer import Interpolation, Transfer
@@ -256,6 +257,12 @@ class Backend(CallersArrays, Exchanges, Recordings):
     @abstractmethod
     def dense(self, matrix: Array, x: Array, y: Array) -> None:
         """y = M x over all nodes in C order; `matrix` is an array of shape (nodes, nodes)."""
+
+    def face_fields(self, far: Operator, faces: Sequence[bool]) -> FaceFields:
+        """The field of the charges inside on open faces; `far`: the operator beyond them, `faces`: which are open."""
+        from poisson.discrete.face_fields import FaceFields  # with scipy, which other solves do without
+
+        return FaceFields(far, faces, self.array_module)
 
     # ---- another precision
 

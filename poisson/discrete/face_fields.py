@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
 """The field on open faces of charges on them and one spacing beyond, by the lattice Green's function.
 
-The heat kernels of `poisson.discrete.green` are products of one factor for each axis. So the field on a face across
-another axis is a sum over the times of outer products: two products of matrices. Between faces across one axis it is a
-convolution in their plane, by transforms of twice the length (R. W. Hockney and J. W. Eastwood, "Computer simulation
-using particles", 1988, section 6.5). Where an axis has a wall at one end, the image of the charges behind it is added.
+An axis with an open end is half of a lattice that is symmetric about the wall at its other end, or, if both are open,
+about its middle. So what is even and what is odd along each axis have nothing to do with one another, and each of these
+classes has one face an axis, with half of its nodes. The heat kernels of `poisson.discrete.green` are products of one
+factor for each axis: the field on a face across another axis is a sum over the times of outer products. That on the
+face itself is a convolution in its plane, diagonal in the cosines or sines of twice the length (R. W. Hockney and J. W.
+Eastwood, "Computer simulation using particles", 1988, section 6.5). All of it are products of matrices.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,85 +27,243 @@ from poisson.mesh.axis import Axis, array_axis
 from poisson.mesh.boundary import Rule
 
 Values = NDArray[np.float64]
+Planes = Sequence[tuple[int, float]]
+"""How far beyond an end planes lie, in spacings, with their weights."""
+
+HERE, BEYOND = ((0, 1.0),), ((1, 1.0),)
 
 
 @dataclass(frozen=True)
 class Closed:
-    """An axis with modes: the matrices to them and back, and their eigenvalues, in 1/L²."""
+    """An axis with modes.
 
-    rows: Any
-    columns: Any
+    `to_modes`, `from_modes`: the matrices, of one class. `eigenvalues`: in 1/L². `own`: the nodes that no data fix.
+    """
+
+    to_modes: Values
+    from_modes: Values
     eigenvalues: Values
+    own: slice
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The classes, their modes and nodes."""
+        return self.to_modes.shape
 
     def factors(self, times: Times) -> Values:
         """The factor of each mode after each time."""
         return times.decay(self.eigenvalues)
 
-    def to_modes(self, xp: Any, values: Any, place: int) -> Any:
-        return xp.moveaxis(xp.tensordot(self.rows, values, axes=(1, place)), 0, place)
+    def fold(self, xp: Any, values: Any) -> Any:
+        """The classes of values along the first axis of an array."""
+        return values[np.newaxis]
 
-    def from_modes(self, xp: Any, modes: Any, place: int) -> Any:
-        return xp.moveaxis(xp.tensordot(self.columns, modes, axes=(1, place)), 0, place)
+    def unfold(self, xp: Any, classes: Any) -> Any:
+        """The values of classes."""
+        return classes[0]
 
 
 @dataclass(frozen=True)
 class Open:
     """An axis with an open end, or two.
 
-    `nodes`: of the axis. `own`: those but for a fixed one at a wall. `wall`: the rule at the one end that is closed.
-    `upper`: whether that is the upper one. `weight`: a/h². `half`: half of the length of transforms.
+    `nodes`: of the axis. `own`: those but for a fixed one at a wall. `signs`: of the classes, 1 for the even one.
+    `upper`: whether the one end that is closed is the upper one; None where both are open. `between`: 1 if the middle
+    lies between two nodes. `weight`: a/h².
     """
 
     nodes: int
     own: slice
-    wall: Rule | None
-    upper: bool
+    signs: tuple[int, ...]
+    upper: bool | None
+    between: int
     weight: float
-    half: int
+
+    @property
+    def half(self) -> int:
+        """The nodes of a class."""
+        return self.nodes if self.upper is not None else -(-self.nodes // 2)
+
+    @property
+    def reach(self) -> int:
+        """The spacings from an open end to its image."""
+        return 2 * (self.half - 1) + self.between
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return len(self.signs), self.reach + 1, self.half
+
+    @cached_property
+    def to_modes(self) -> Values:
+        """Cosines for even functions and sines for odd ones, with a period of twice the reach."""
+        places = 2 * np.arange(self.half) + self.between
+        turns = np.outer(np.arange(self.reach + 1), places) % (4 * self.reach)
+        angles = np.arange(4 * self.reach) * (math.pi / (2 * self.reach))
+        return np.stack([(np.cos(angles) if sign > 0 else np.sin(angles))[turns] for sign in self.signs])
+
+    @property
+    def from_modes(self) -> Values:
+        return self.to_modes.transpose(0, 2, 1)
+
+    def factors(self, times: Times) -> Values:
+        found = np.asarray(fft.dct(self.kernels(times)[:, : self.reach + 1], type=1, axis=1)) / self.reach
+        found[:, [0, -1]] /= 2.0
+        return found
 
     def kernels(self, times: Times) -> Values:
         """The heat kernels by time and distance."""
-        return times.kernels(self.half, self.weight)
+        return times.kernels(self.reach + 2, self.weight)
 
-    def factors(self, times: Times) -> Values:
-        return np.asarray(fft.dct(self.kernels(times), type=1, axis=1))
+    def to_nodes(self, kernels: Values, planes: Planes) -> Values:
+        """The kernels from planes so far beyond an end, by their weights, to the nodes: by class, time and node."""
+        inside = np.arange(self.half)[::-1]
+        return np.asarray(sum(weight * self._classes(kernels, inside, far) for far, weight in planes))
 
-    def between(self, kernels: Values, nodes: Any, plane: int) -> Values:
-        """The kernels from a plane to nodes, with those from its image: columns for the nodes."""
-        found = kernels[:, np.abs(nodes - plane)]
-        if self.wall is None:
-            return found
-        image = kernels[:, (2 * (self.nodes - 1) - nodes - plane) if self.upper else nodes + plane]
-        return found - image if self.wall is Rule.FIXED else found + image
+    def between_planes(self, kernels: Values, sources: Planes, targets: Planes) -> Values:
+        """The kernels between planes, by class and time."""
+        pairs = [(source, target) for source in sources for target in targets]
+        parts = [one[1] * other[1] * self._classes(kernels, -other[0], one[0]) for one, other in pairs]
+        return np.asarray(sum(parts))
 
-    @property
-    def once(self) -> Values:
-        """The part of the charges of each node that has an image: a half where it is its own."""
-        found = np.ones(self.own.stop - self.own.start)
-        if self.wall is Rule.MIRROR:
-            found[-1 if self.upper else 0] = 0.5
+    def _classes(self, kernels: Values, depth: Any, far: int) -> Values:
+        return np.stack(
+            [(kernels[:, abs(far + depth)] + sign * kernels[:, self.reach + far - depth]) / 2.0 for sign in self.signs]
+        )
+
+    def fold(self, xp: Any, values: Any) -> Any:
+        if self.upper is None:
+            above, below = values[self.nodes - self.half :], values[: self.half][::-1]
+            found = xp.stack([above + below, above - below])
+        else:
+            found = xp.zeros((1, self.half, *values.shape[1:]))
+            found[0, self.half - len(values) :] = 2.0 * (values[::-1] if self.upper else values)
+        if not self.between:
+            found[:, 0] /= 2.0
         return found
 
-    def to_modes(self, xp: Any, values: Any, place: int) -> Any:
-        along = xp.moveaxis(values, place, 0)
-        along = along[::-1] if self.upper else along
-        found = xp.zeros((2 * self.half, *along.shape[1:]), dtype=along.dtype)
-        count, first = along.shape[0], 1 if self.wall is Rule.FIXED else 0
-        found[first : first + count] = along
-        if self.wall is Rule.FIXED:
-            found[-count:] = -along[::-1]
-        elif self.wall is Rule.MIRROR:
-            found[1 - count :] = along[:0:-1]
-        way = xp.fft.fft if along.dtype.kind == "c" else xp.fft.rfft
-        return xp.ascontiguousarray(xp.moveaxis(way(found, axis=0), 0, place))
+    def unfold(self, xp: Any, classes: Any) -> Any:
+        if self.upper is None:
+            even, odd = classes
+            return xp.concatenate([(even - odd)[::-1][: self.nodes - self.half], even + odd])
+        found = classes[0][self.half - (self.own.stop - self.own.start) :]
+        return found[::-1] if self.upper else found
 
-    def from_modes(self, xp: Any, modes: Any, place: int) -> Any:
-        along = xp.moveaxis(modes, place, 0)
-        whole = along.shape[0] == 2 * self.half
-        found = xp.fft.ifft(along, axis=0) if whole else xp.fft.irfft(along, 2 * self.half, axis=0)
-        first = 1 if self.wall is Rule.FIXED else 0
-        found = found[first : first + self.own.stop - self.own.start]
-        return xp.moveaxis(found[::-1] if self.upper else found, 0, place)
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """The sum of products of matrices that is written to an array, times a scale if there is one.
+
+    All have five axes, the first three for the classes of z, y and x, along which they broadcast.
+    """
+
+    out: Values
+    terms: tuple[tuple[Values, Values], ...]
+    scale: Values | None = None
+
+
+class FaceProducts:
+    """The map from charges in the plane of each open face, or one beyond it, to the field on the faces.
+
+    `lines`: of x, y and z. `c`: of the operator. `beyond`: 1 for charges one beyond, or 0. `stages`: products, of which
+    those of a stage are independent of one another. `planes`: for each axis with open faces the array that takes the
+    classes of the charges and has those of the field afterwards, shape (classes of z, y and x, nodes of the other two
+    axes, the slower one first).
+    """
+
+    def __init__(self, lines: Sequence[Closed | Open], times: Times, c: float, beyond: int) -> None:
+        self.planes: dict[int, Values] = {}
+        opened = {axis: line for axis, line in enumerate(lines) if isinstance(line, Open)}
+        kernels = {axis: line.kernels(times) for axis, line in opened.items()}
+        factors = [line.factors(times) for line in lines] if len(opened) > 1 else []
+        weighted = [times.weights[:, np.newaxis] * each for each in factors]
+        rows = {axis: _on(axis, line.to_nodes(kernels[axis], HERE)) for axis, line in opened.items()}
+        columns = rows
+        if beyond:
+            columns = {axis: _on(axis, line.to_nodes(kernels[axis], BEYOND)) for axis, line in opened.items()}
+        there = [_on(axis, line.to_modes) for axis, line in enumerate(lines)]
+        back = [_on(axis, line.from_modes) for axis, line in enumerate(lines)]
+        classes = tuple(line.shape[0] for line in reversed(lines))
+        modes, nodes = ([line.shape[place] for line in lines] for place in (1, 2))
+        # Of each axis: its charges with one of the other axes transformed, or the other, or both.
+        ones: dict[int, Values] = {}
+        others: dict[int, Values] = {}
+        boths: dict[int, Values] = {}
+        # By the axis of a face and that of the modes: from all times to the nodes.
+        parts: dict[tuple[int, int], tuple[Values, Values]] = {}
+        self.stages: list[list[Product]] = [[], [], [], []]
+        first, second, third, last = self.stages
+        for axis in opened:
+            slow, fast = _others(axis)
+            plane = self.planes[axis] = np.empty((*classes, nodes[slow], nodes[fast]))
+            one, both = (np.empty((*classes, each, modes[fast])) for each in (nodes[slow], modes[slow]))
+            ones[axis], boths[axis] = one, both
+            first.append(Product(one, ((plane, _turned(there[fast])),)))
+            second.append(Product(both, ((there[slow], one),), _on(axis, self._own(lines, axis, times, c, beyond))))
+            if slow in opened:
+                by_time = np.empty((*classes, times.times.size, modes[fast]))
+                second.append(Product(by_time, ((rows[slow], one),), weighted[fast]))
+                parts[slow, fast] = _turned(columns[axis]), by_time
+            if fast in opened:
+                other = others[axis] = np.empty((*classes, modes[slow], nodes[fast]))
+                first.append(Product(other, ((there[slow], plane),)))
+                by_time = np.empty((*classes, modes[slow], times.times.size))
+                second.append(Product(by_time, ((other, _turned(rows[fast])),), weighted[slow].T))
+                parts[fast, slow] = _turned(columns[axis]), _turned(by_time)
+        for axis in opened:
+            slow, fast = _others(axis)
+            terms = [(back[slow], boths[axis])]
+            if (axis, fast) in parts:
+                terms.append(parts[axis, fast])
+            third.append(Product(ones[axis], tuple(terms)))
+            terms = [(ones[axis], _turned(back[fast]))]
+            if (axis, slow) in parts:
+                matrix, by_time = parts[axis, slow]
+                third.append(Product(others[axis], ((_turned(by_time), _turned(matrix)),)))
+                terms.append((back[slow], others[axis]))
+            last.append(Product(self.planes[axis], tuple(terms)))
+
+    @staticmethod
+    def _own(lines: Sequence[Closed | Open], axis: int, times: Times, c: float, beyond: int) -> Values:
+        """What the modes of charges in a plane are multiplied by, for the field on its faces; by class."""
+        line, (slow, fast) = lines[axis], _others(axis)
+        assert isinstance(line, Open)
+        planes = BEYOND if beyond else HERE
+        one, other = lines[slow], lines[fast]
+        if isinstance(one, Open) or isinstance(other, Open):
+            weights = line.between_planes(line.kernels(times), planes, HERE) * times.weights
+            factors = one.factors(times), other.factors(times)
+            return np.stack([(factors[0].T * each) @ factors[1] for each in weights])
+        rest = c + one.eigenvalues[:, np.newaxis] + other.eigenvalues
+        distances = [on_a_line(rest, line.weight, n) for n in range(line.reach + 3)]
+        table = np.stack(distances).reshape(len(distances), -1).T
+        return line.between_planes(table, planes, HERE).reshape(-1, *rest.shape)
+
+    def run(self) -> None:
+        """From the charges in `planes` to the fields."""
+        for product in (each for stage in self.stages for each in stage):
+            (left, right), *more = product.terms
+            np.matmul(left, right, out=product.out)
+            for left, right in more:
+                np.add(product.out, left @ right, out=product.out)
+            if product.scale is not None:
+                np.multiply(product.out, product.scale, out=product.out)
+
+
+def _others(axis: int) -> tuple[int, int]:
+    """The other two axes, the slower one first."""
+    slow, fast = (other for other in (2, 1, 0) if other != axis)
+    return slow, fast
+
+
+def _on(axis: int, tables: Values) -> Values:
+    """Tables by the class of an axis, with the five axes of a product."""
+    shape = [1, 1, 1]
+    shape[2 - axis] = len(tables)
+    return tables.reshape(*shape, *tables.shape[1:])
+
+
+def _turned(matrices: Values) -> Values:
+    return matrices.swapaxes(-1, -2)
 
 
 class FaceFields:
@@ -115,106 +277,65 @@ class FaceFields:
         self._xp, self._far = xp, far
         lattice = far.lattice
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
-        self._ends = {
-            axis: tuple(face for face in self._faces if face // 2 == axis) for axis in range(lattice.dimension)
-        }
-        self.lines = [
-            _line(far, axis, [face % 2 == 1 for face in self._ends[axis]], xp) for axis in range(lattice.dimension)
-        ]
-        found = {axis: line for axis, line in enumerate(self.lines) if isinstance(line, Open)}
-        self.own = tuple(found[axis].own if axis in found else line.free for axis, line in enumerate(lattice.axes))
-        self._times = times = Times.of([(line.half, line.weight) for line in found.values()], far, self._rest())
-        self._factors = [line.factors(times) for line in self.lines]
-        weights = times.weights[:, np.newaxis]
-        self._weighted = [xp.asarray(weights * each) for each in (*self._factors, np.ones((1, 1)))]
-        self._columns: dict[tuple[int, int], Any] = {}
-        self._rows: dict[tuple[int, int], Any] = {}
-        self._tables: dict[tuple[int, int, int], Any] = {}
-        for axis, line in found.items():
-            kernels = line.kernels(times)
-            nodes = np.arange(line.nodes)[line.own]
-            ends = [(line.nodes - 1) * (face % 2) for face in self._ends[axis]]
-            for plane in (place for end in ends for place in (end, end + (1 if end else -1))):
-                between = line.between(kernels, nodes, plane)
-                self._rows[axis, plane] = xp.asarray(between * line.once)
-                self._columns[axis, plane] = xp.asarray(np.ascontiguousarray(between.T))
-                for end in ends:
-                    weights = line.between(kernels, np.array([end]), plane)[:, 0]
-                    self._tables[axis, plane, end] = xp.asarray(self._table(axis, plane, end, weights))
+        lines: list[Closed | Open] = []
+        for axis in range(lattice.dimension):
+            line = _line(far, axis, [face % 2 == 1 for face in self._faces if face // 2 == axis])
+            lines.append(next((other for other in lines if isinstance(other, Open) and other == line), line))
+        single = Closed(np.ones((1, 1, 1)), np.ones((1, 1, 1)), np.zeros(1), slice(0, 1))
+        self.lines = lines + [single] * (3 - lattice.dimension)
+        self.own = tuple(line.own for line in lines)
+        least = far.c + sum(float(line.eigenvalues.min()) for line in lines if isinstance(line, Closed))
+        reaches = [(line.reach + 2, line.weight) for line in lines if isinstance(line, Open)]
+        self._times = Times.of(reaches, far, least)
+        self._products: dict[int, FaceProducts] = {}
 
-    def _rest(self) -> float:
-        """The least eigenvalue of the closed axes together, with c."""
-        return self._far.c + sum(float(line.eigenvalues.min()) for line in self.lines if isinstance(line, Closed))
-
-    def _table(self, axis: int, plane: int, end: int, weights: Values) -> Values:
-        """The factors of the modes of charges in a plane, for the field in the plane of an end."""
-        others = self._along(axis)
-        line = self.lines[axis]
-        assert isinstance(line, Open)
-        if sum(isinstance(other, Open) for other in self.lines) == 1:
-            rest = np.full((1,) * len(others), self._far.c)
-            for place, other in enumerate(others):
-                closed = self.lines[other]
-                assert isinstance(closed, Closed)
-                rest = rest + np.expand_dims(closed.eigenvalues, [each for each in range(len(others)) if each != place])
-            distances = on_a_line(rest, line.weight, abs(plane - end))
-            if line.wall is None:
-                return distances
-            image = on_a_line(rest, line.weight, (2 * (line.nodes - 1) - plane - end) if line.upper else plane + end)
-            return distances - image if line.wall is Rule.FIXED else distances + image
-        weighted = weights * self._times.weights
-        if len(others) == 1:
-            return np.asarray(weighted @ self._factors[others[0]])
-        first, second = (self._factors[other] for other in others)
-        if isinstance(self.lines[others[0]], Open) and isinstance(self.lines[others[1]], Open):
-            first = np.concatenate([first, first[:, -2:0:-1]], axis=1)  # of the whole period
-        return np.asarray((first.T * weighted) @ second)
-
-    def _along(self, axis: int) -> list[int]:
-        """The axes along a face, in the order of those of its arrays."""
-        return [other for other in reversed(range(self._far.dimension)) if other != axis]
+    def products(self, beyond: int) -> FaceProducts:
+        """The products for charges on the faces, or one beyond."""
+        if beyond not in self._products:
+            self._products[beyond] = FaceProducts(self.lines, self._times, self._far.c, beyond)
+        return self._products[beyond]
 
     def __call__(self, charges: Mapping[tuple[int, bool], Any]) -> dict[int, Any]:
         """The field on each open face, on the nodes that no data fix.
 
         `charges`: by the face, and whether they are one spacing beyond it.
         """
-        xp = self._xp
-        modes: dict[int, dict[int, Any]] = {face: {} for face in self._faces}  # by the axis that is transformed
         found: dict[int, Any] = {}
-        for (face, beyond), values in charges.items():
-            axis, upper = divmod(face, 2)
-            line = self.lines[axis]
-            assert isinstance(line, Open)
-            end = (line.nodes - 1) * upper
-            plane = end + beyond * (1 if upper else -1)
-            along = self._along(axis)
-            whole = self._to_all(values, along)
-            for target in self._ends[axis]:
-                table = self._tables[axis, plane, (line.nodes - 1) * (target % 2)]
-                part = self._from_all(whole * table, along)
-                found[target] = part + found[target] if target in found else part
-            for other in along:
-                if not self._ends[other]:
-                    continue
-                third = [each for each in along if each != other]
-                turned = xp.moveaxis(values, along.index(other), 0)
-                turned = self.lines[third[0]].to_modes(xp, turned, 1) if third else turned[:, None]
-                for target in self._ends[other]:
-                    there = self.lines[other]
-                    assert isinstance(there, Open)
-                    across = self._rows[other, (there.nodes - 1) * (target % 2)]
-                    inner = _product(across, turned) * self._weighted[third[0] if third else -1]
-                    part = _product(self._columns[axis, plane], inner)
-                    modes[target][axis] = part + modes[target][axis] if axis in modes[target] else part
-        for target, parts in modes.items():
-            for axis, part in parts.items():
-                along = self._along(target // 2)
-                third = [each for each in along if each != axis]
-                values = self.lines[third[0]].from_modes(xp, part, 1) if third else part[:, 0]
-                values = xp.moveaxis(values, 0, along.index(axis))
-                found[target] = found[target] + values
+        for beyond in sorted({beyond for _, beyond in charges}):
+            products = self.products(beyond)
+            for axis, plane in products.planes.items():
+                shape = [each.stop - each.start for each in (self.lines[other].own for other in _others(axis))]
+                empty = self._xp.zeros(shape)
+                given = [charges.get((face, beyond), empty).reshape(shape) for face in self._faces if face // 2 == axis]
+                plane[...] = self._fold(axis, self._xp.stack(given))
+            products.run()
+            for axis, plane in products.planes.items():
+                faces = [face for face in self._faces if face // 2 == axis]
+                for face, values in zip(faces, self._unfold(axis, plane), strict=True):
+                    shape = [each.stop - each.start for each in self.own_of(face)]
+                    found[face] = found.get(face, 0.0) + values.reshape(shape)
         return found
+
+    def _fold(self, axis: int, values: Any) -> Any:
+        """The classes of values on the open faces of an axis, the lower face first."""
+        xp, (slow, fast) = self._xp, _others(axis)
+        both = len(values) == 2
+        found = xp.stack([values[1] + values[0], values[1] - values[0]]) if both else 2.0 * values
+        found = self.lines[slow].fold(xp, xp.moveaxis(found, 1, 0))
+        found = self.lines[fast].fold(xp, xp.moveaxis(found, 3, 0))
+        place = {fast: 0, slow: 2, axis: 4}
+        return found.transpose(place[2], place[1], place[0], 3, 1)
+
+    def _unfold(self, axis: int, classes: Any) -> Any:
+        xp, (slow, fast) = self._xp, _others(axis)
+        found = self.lines[fast].unfold(xp, classes.transpose(2 - fast, 4, 2 - slow, 3, 2 - axis))
+        found = self.lines[slow].unfold(xp, xp.moveaxis(found, 0, 3))
+        found = xp.moveaxis(found, 1, 0)
+        return xp.stack([found[0] - found[1], found[0] + found[1]]) if len(found) == 2 else found
+
+    def _along(self, axis: int) -> list[int]:
+        """The axes along a face, in the order of those of its arrays."""
+        return [other for other in reversed(range(self._far.dimension)) if other != axis]
 
     def layer(self, values: Any, face: int, inner: int = 0) -> Any:
         """The nodes of an array on a face, or so many layers inside of it."""
@@ -225,25 +346,51 @@ class FaceFields:
         """The nodes of an array on a face that no data fix."""
         return tuple(self.own[axis] for axis in reversed(range(self._far.dimension)) if axis != face // 2)
 
-    def charges(self, view: Any, given: Mapping[int, Any]) -> tuple[dict[int, Any], dict[tuple[int, bool], Any]]:
+    def take(self, u: Any, f: Any, empty: bool) -> bool:
+        """Take the charges on the open faces out of f, where zeros are left, and of u as well if asked to.
+
+        `u`, `f`: as arrays of the module. Returns: whether u is zero on the open faces, fixed nodes aside.
+        """
+        self._given = {face: self.layer(f, face).astype(np.float64) for face in self._faces}
+        for face in self._faces:
+            self.layer(f, face)[...] = 0.0
+            if empty:
+                self.layer(u, face)[self.own_of(face)] = 0.0
+        return empty or not any(self.layer(u, face)[self.own_of(face)].any() for face in self._faces)
+
+    def correct(self, u: Any) -> None:
+        """Add to u on the open faces, where it is zero, the field of what is inside, as `changes` has it."""
+        values, fields = self.changes(u)
+        for face in self._faces:
+            self.layer(u, face)[self.own_of(face)] = values[face] + fields[face]
+
+    def changes(self, u: Any) -> tuple[dict[int, Any], dict[int, Any]]:
+        """The values on each open face, and by how much the field of what is inside differs from them."""
+        values, charges = self.charges(u)
+        return values, self(charges)
+
+    def charges(self, view: Any) -> tuple[dict[int, Any], dict[tuple[int, bool], Any]]:
         """The values on the open faces, and the charges that u in the box, continued by zeros, has too few there.
 
-        `view`: u, as an array of the module. `given`: the charges on each open face.
+        `view`: u, as an array of the module.
         """
         values = {face: self.layer(view, face).astype(np.float64) for face in self._faces}
         charges: dict[tuple[int, bool], Any] = {}
         for face in self._faces:
-            charges[face, False] = (given[face] - self._applied(view, face, values[face]))[self.own_of(face)]
+            charges[face, False] = (self._given[face] - self._applied(view, face, values[face]))[self.own_of(face)]
             self._once(charges[face, False], face)
             values[face] = values[face][self.own_of(face)]
-            if bool(values[face].any()):
+            if values[face].any():
                 charges[face, True] = self._xp.ascontiguousarray(self._far.couplings[face // 2] * values[face])
         return values, charges
 
     def _applied(self, view: Any, face: int, values: Any) -> Any:
         """The constant operator on a face, of u that is zero beyond."""
         far, axis = self._far, face // 2
-        found = (far.c + 2.0 * far.couplings[axis]) * values - far.couplings[axis] * self.layer(view, face, 1)
+        inner = far.couplings[axis] * self.layer(view, face, 1).astype(np.float64)
+        if not values.any():
+            return -inner
+        found = (far.c + 2.0 * far.couplings[axis]) * values - inner
         for place, other in enumerate(self._along(axis)):
             line, coupling = far.lattice.axes[other], far.couplings[other]
             turned, out = (self._xp.moveaxis(each, place, 0) for each in (values, found))
@@ -263,38 +410,23 @@ class FaceFields:
             if before < face and before // 2 != face // 2:
                 self._xp.moveaxis(charges, along.index(before // 2), 0)[-(before % 2)] = 0.0
 
-    def _to_all(self, values: Any, along: Sequence[int]) -> Any:
-        for place in reversed(range(len(along))):
-            values = self.lines[along[place]].to_modes(self._xp, values, place)
-        return values
 
-    def _from_all(self, modes: Any, along: Sequence[int]) -> Any:
-        for place in range(len(along)):
-            modes = self.lines[along[place]].from_modes(self._xp, modes, place)
-        return modes
-
-
-def _line(far: Operator, axis: int, ends: Sequence[bool], xp: Any) -> Closed | Open:
+def _line(far: Operator, axis: int, ends: Sequence[bool]) -> Closed | Open:
     line, coupling = far.lattice.axes[axis], far.couplings[axis]
     if not ends:
         if not coupling:
-            return Closed(xp.ones((1, 1)), xp.ones((1, 1)), np.zeros(1))
+            return Closed(np.ones((1, 1, 1)), np.ones((1, 1, 1)), np.zeros(1), slice(0, 1))
         values, columns, rows = line.eigenvectors
-        return Closed(xp.asarray(rows[:, line.free]), xp.asarray(columns[line.free]), coupling * values)
-    wall = None if len(ends) == 2 else line.rules[0 if ends[0] else 1]
+        to_modes, from_modes = np.ascontiguousarray(rows[:, line.free]), np.ascontiguousarray(columns[line.free])
+        return Closed(to_modes[np.newaxis], from_modes[np.newaxis], coupling * values, line.free)
     free = _free(line, ends)
-    half = fft.next_fast_len(line.nodes if wall is None else 2 * line.nodes)
-    return Open(line.nodes, free, wall, wall is not None and not ends[0], coupling, half)
+    if len(ends) == 2:
+        return Open(line.nodes, free, (1, -1), None, 1 - line.nodes % 2, coupling)
+    sign = -1 if line.rules[0 if ends[0] else 1] is Rule.FIXED else 1
+    return Open(line.nodes, free, (sign,), not ends[0], 0, coupling)
 
 
 def _free(line: Axis, ends: Sequence[bool]) -> slice:
     """The nodes of an axis that no data fix; `ends` are those that are open, upper or not."""
     lower, upper = (Rule.MIRROR if end in ends else rule for end, rule in zip((False, True), line.rules, strict=True))
     return replace(line, rules=(lower, upper)).free
-
-
-def _product(matrix: Any, values: Any) -> Any:
-    """The product of a real matrix with values that may be complex."""
-    if values.dtype.kind != "c":
-        return matrix @ values
-    return (matrix @ values.view(matrix.dtype)).view(values.dtype)

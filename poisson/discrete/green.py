@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ def heat_kernels(most: int, z: Values) -> Values:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Times:
     """The quadrature.
 
@@ -73,6 +73,7 @@ class Times:
 
     times: Values
     weights: Values
+    _kept: dict[tuple[int, float], Values] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def of(lines: Sequence[tuple[int, float]], far: Operator, least: float) -> Times:
@@ -98,10 +99,12 @@ class Times:
 
     def kernels(self, most: int, weight: float) -> Values:
         """The heat kernels of an open axis by time and distance; 1 at the time ∞, for the constant."""
-        finite = np.isfinite(self.times)
-        found = np.ones((self.times.size, most + 1))
-        found[finite] = heat_kernels(most, 2.0 * weight * self.times[finite])
-        return found
+        if (most, weight) not in self._kept:
+            finite = np.isfinite(self.times)
+            found = np.ones((self.times.size, most + 1))
+            found[finite] = heat_kernels(most, 2.0 * weight * self.times[finite])
+            self._kept[most, weight] = found
+        return self._kept[most, weight]
 
     def decay(self, eigenvalues: Values) -> Values:
         """e^(−λt) by time and mode."""

@@ -48,7 +48,8 @@ class Beyond:
         self.u = np.asarray(solution.host_u, dtype=np.float64)
         fields = FaceFields(self.far, problem.open_faces, np)
         source = discretisation.source(np, 0, self.u.shape[0])
-        _, self.charges = fields.charges(self.u, {face: fields.layer(source, face) for face in faces})
+        fields.take(self.u, source, False)
+        self.charges = fields.charges(self.u)[1]
 
     def at(self, point: tuple[float, ...]) -> tuple[float, Values]:
         """u at a point, and its gradient."""

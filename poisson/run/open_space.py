@@ -16,6 +16,7 @@ from poisson.mesh.boundary import FACE_NAMES
 from poisson.problem import sampling
 from poisson.problem.problem import number
 from poisson.run.setup import Setup
+from poisson.solvers import registry
 from poisson.solvers.open_space import OpenSpace
 
 
@@ -36,7 +37,8 @@ def opened(setup: Setup) -> OpenSpace:
     far = replace(setup.operator, coefficients=None)
     if setup.operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
-    return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces)
+    direct = registry.method_of(setup.settings).direct
+    return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces, direct)
 
 
 def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:

@@ -41,17 +41,16 @@ class OpenSpace:
     """A method in a box with open faces.
 
     `operations`: those of A. `method`: solves with the values at fixed nodes that u has. `far`: the operator beyond the
-    open faces. `faces`: whether each face is open.
+    open faces. `faces`: whether each face is open. `direct`: whether the method makes nothing of a guess.
     """
 
-    def __init__(self, operations: Operations, method: Method, far: Operator, faces: Sequence[bool]) -> None:
+    def __init__(
+        self, operations: Operations, method: Method, far: Operator, faces: Sequence[bool], direct: bool
+    ) -> None:
         self._operations, self._backend = operations, operations.backend
-        self._method = method
-        self._xp = operations.backend.array_module
-        from poisson.discrete.face_fields import FaceFields  # with scipy, which other solves do without
-
+        self._method, self._direct = method, direct
         with self._backend.ordered():
-            self._fields = FaceFields(far, faces, self._xp)
+            self._fields = self._backend.face_fields(far, faces)
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
 
     def solve(
@@ -64,7 +63,10 @@ class OpenSpace:
         interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`); f has the charges of open faces, which are zero afterwards."""
-        given = self._taken(f)
+        varies = self._operations.operator.varies
+        with self._backend.ordered():
+            # Zeros on the faces have no charges beyond them.
+            bare = self._fields.take(self._backend.view(u), self._backend.view(f), self._direct and not varies)
         rounds, result, done = _Rounds(), None, 0
         tolerance = max(SETTLED, NOISE * max(stopping.rtol, float(np.finfo(self._backend.dtype).eps)))
         for number in range(1, ROUNDS + 1):
@@ -88,9 +90,13 @@ class OpenSpace:
             if result.u is not u:
                 self._backend.axpby(1.0, result.u, 0.0, u)
                 result = replace(result, u=u, work=result.u)
-            if not result.status.success or (number == 2 and not self._operations.operator.varies):
+            if not result.status.success or (number == 2 and not varies):
                 return result
-            values, change = self._changes(u, given)
+            if bare and not varies:
+                with self._backend.ordered():
+                    self._fields.correct(self._backend.view(u))
+                continue
+            values, change = self._changes(u)
             largest, size = float(np.abs(change).max()), float(np.abs(values + change).max())
             log.debug("open faces, round %d: u changes by %.2e of %.2e", number, largest, size)
             if largest <= tolerance * size:
@@ -104,22 +110,12 @@ class OpenSpace:
         """Go over to other coefficients (`Method.refresh`): what is set up belongs to the old ones."""
         return False
 
-    def _taken(self, f: Array) -> dict[int, Any]:
-        """The charges on the open faces, taken out of f."""
-        with self._backend.ordered():
-            values: Any = self._backend.view(f)
-            found = {face: self._fields.layer(values, face).astype(np.float64) for face in self._faces}
-            for face in self._faces:
-                self._fields.layer(values, face)[...] = 0.0
-        return found
-
-    def _changes(self, u: Array, given: dict[int, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _changes(self, u: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The values on the open faces, one face after the other, and by how much they differ from the field there."""
+        xp = self._backend.array_module
         with self._backend.ordered():
-            values, charges = self._fields.charges(self._backend.view(u), given)
-            fields = self._fields(charges)
-            parts = [(values[face], fields[face]) for face in self._faces]
-            here, change = (self._xp.concatenate([part[n].ravel() for part in parts]) for n in (0, 1))
+            parts = self._fields.changes(self._backend.view(u))
+            here, change = (xp.concatenate([part[face].ravel() for face in self._faces]) for part in parts)
             return (here, change) if isinstance(here, np.ndarray) else (here.get(), change.get())
 
     def _write(self, u: Array, values: NDArray[np.float64]) -> None:
@@ -130,7 +126,7 @@ class OpenSpace:
             for face in self._faces:
                 place = self._fields.layer(view, face)[self._fields.own_of(face)]
                 part = values[start : start + place.size].reshape(place.shape)
-                place[...] = self._xp.asarray(part.astype(place.dtype))
+                place[...] = self._backend.array_module.asarray(part.astype(place.dtype))
                 start += place.size
 
 

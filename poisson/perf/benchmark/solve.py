@@ -251,7 +251,8 @@ class _Ours:
         operations = stand_in.bind(solves.operator)
         self._method = registry.make_method(Given(operations, way.settings, inner, coarser))
         if way.opened:
-            self._method = OpenSpace(operations, self._method, solves.operator, (True,) * 2 * len(solves.grid.shape))
+            faces = (True,) * 2 * len(solves.grid.shape)
+            self._method = OpenSpace(operations, self._method, solves.operator, faces, direct=True)
         self._result: SolveResult | None = None
 
     def solve(self) -> int | None:
