@@ -94,8 +94,8 @@ class Cavity:
         return next(differ), next(differ)
 
 
-def draw(cavity: Cavity, reynolds: int, path: str) -> None:
-    """Write a picture of the speed, and of both profiles beside the published values."""
+def draw(cavity: Cavity, reynolds: int) -> Any:
+    """A matplotlib figure of the speed, and of both profiles beside the published values."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.0, 3.6), layout="constrained")
@@ -110,7 +110,7 @@ def draw(cavity: Cavity, reynolds: int, path: str) -> None:
     profiles.plot(HEIGHTS, U[reynolds], "C0o", PLACES, V[reynolds], "C1o", markersize=4)
     profiles.set(title="Profiles, and points by Ghia et al.", xlabel="y, x")
     profiles.legend()
-    figure.savefig(path, dpi=80)
+    return figure
 
 
 def main(reynolds: int = 100, cells: int = 64, until: float = 60.0, picture: str = "") -> None:
@@ -121,7 +121,7 @@ def main(reynolds: int = 100, cells: int = 64, until: float = 60.0, picture: str
         print(f"{name}: at most {difference:.4f} from the published values")
     print(f"divergence {abs(cavity.projector.divergence(cavity.u, cavity.v)).max():.1e}")
     if picture:
-        draw(cavity, reynolds, picture)
+        draw(cavity, reynolds).savefig(picture, dpi=80)
 
 
 if __name__ == "__main__":

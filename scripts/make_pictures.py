@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Draw the pictures of the README and the gallery from the case files, and the roofline from its table.
+"""Draw the pictures of the README and the gallery from the cases, and the roofline from its table.
 
     python scripts/make_pictures.py [IMAGES]
 
@@ -9,6 +9,7 @@ IMAGES is where the pictures go, by default ``docs/images``. It needs matplotlib
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,14 @@ GALLERY = (
 )
 """The cases of the gallery with their titles and what is drawn beside u: a row of squares, and one of wide boxes."""
 
+BODIES_AND_AXES = (
+    ("electrodes", "Electrodes and a rod that floats", {"lines": True}),
+    ("electrode", "An electrode on a wall", {"lines": True}),
+    ("wall_layers", "Layers at two walls", {}),
+    ("staggered", "Cells, periodic in y", {"levels": 20}),
+)
+"""As `GALLERY`: bodies, a face in patches, a stretched axis and cells."""
+
 H200 = roofline.Roof(4267e9, 33140e9)
 """The limits that `poisson roofline` measured on an H200: the copy, and the peak of arithmetic."""
 
@@ -75,13 +84,15 @@ def solve_tutorial() -> poisson.Solution:
 
 
 def draw_field(axes: Axes, name: str, title: str, **options: Any) -> None:
-    """The solution of a case; in 3D in the plane z of the largest value."""
+    """The solution of a case; in 3D in the plane z of the largest value. Ticks show where a stretched y has nodes."""
     solution = solve(name)
     grid = solution.problem.lattice
     if grid.dimension == 3:
         z = np.unravel_index(np.abs(solution.host_u).argmax(), grid.array_shape)[0]
         options["slice"] = {"z": float(grid.coordinates(2)[z])}
     replace(solution, problem=replace(solution.problem, title=title)).plot(ax=axes, **options)
+    if (y := grid.axes[1].placement) and not y.even:
+        axes.set_yticks(grid.coordinates(1)[::8], minor=True)
 
 
 def draw_histories(axes: Axes) -> None:
@@ -96,6 +107,14 @@ def draw_histories(axes: Axes) -> None:
     axes.set(title="Residual norms", xlabel="iterations", ylabel="residual / first residual", box_aspect=1.0)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def draw_cavity() -> Figure:
+    """The flow under a lid at Re = 1000, by the program of the case."""
+    program = runpy.run_path(str(ROOT / "cases" / "lid_driven_cavity.py"))
+    cavity = program["Cavity"](96, 1000)
+    cavity.run(until=60.0)
+    return program["draw"](cavity, 1000)
 
 
 def draw_roofline() -> Figure:
@@ -163,14 +182,19 @@ def main(images: Path) -> list[Path]:
     panels = gallery.subplots(2, 4, height_ratios=(1.0, 0.75))
     for panel, (name, title, options) in zip(panels.flat, GALLERY, strict=True):
         draw_field(panel, name, title, **options)
+    others = Figure(figsize=(15.0, 3.0), layout="constrained")
+    for panel, (name, title, options) in zip(others.subplots(1, 4), BODIES_AND_AXES, strict=True):
+        draw_field(panel, name, title, **options)
     pictures = {
         "solutions": front,
         "gallery": gallery,
+        "bodies_and_axes": others,
         "box": solve("grounded_box").plot(lines=True),
         "discs": solve_tutorial().plot(lines=True),
         "open": solve("free_charge").plot(lines=True),
         "obstacles": solve("obstacles").plot(lines=True),
         "disc": solve("eccentric_wire").plot(lines=True),
+        "cavity": draw_cavity(),
     }
     written = [save(figure, images / f"{name}.png") for name, figure in pictures.items()]
     return [*written, save(draw_roofline(), images / "roofline_h200.png", 110)]

@@ -32,6 +32,15 @@ def test_a_surface_is_drawn_where_it_is(surface: str) -> None:
         assert np.abs(distance - 0.2).max() < (1e-3 if surface == "condition" else 1e-2)
 
 
+def test_a_patch_of_a_face_is_drawn_along_it() -> None:
+    patches = [{"where": "abs(x - 0.5) < 0.2", "dirichlet": 1.0}, {"neumann": 0.0}]
+    problem = Problem.on_box((17, 9), boundary={"y_upper": patches, "all": {"dirichlet": 0.0}})
+    [drawn] = [each for each in poisson.solve(problem).plot().axes[0].lines if each.get_zorder() == 3.6]
+    along, height = drawn.get_data()
+    np.testing.assert_allclose([along.min(), along.max()], [0.3, 0.7], atol=1 / 299)
+    assert set(height) == {1.0}
+
+
 def test_planes_of_a_box_show_the_bodies_that_they_cut() -> None:
     bodies = [Body({"shape": "sphere", "center": (0.5, 0.5, 0.5), "radius": 0.25}, dirichlet=1.0)]
     solution = poisson.solve(Problem.on_box((9, 9, 9), bodies=bodies))

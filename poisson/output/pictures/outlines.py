@@ -46,6 +46,11 @@ def draw_outlines(axes: Axes, problem: Problem, at: Mapping[int, float], shown: 
             values = interpolate(problem.lattice, level.values.reshape(problem.lattice.array_shape), places)
         if not values.min() <= 0.0 < values.max():
             continue
+        if values.min() == 0.0:  # a part of a face, such as a patch
+            on = values == 0.0
+            x_on, y_on = (places[axis][on] for axis in shown.axes)
+            axes.plot(x_on, y_on, "ks", markersize=2.0, clip_on=False, zorder=3.6)
+            continue
         if body.kind != DIELECTRIC:
             axes.contourf(x, y, values, levels=[values.min(), 0.0], colors=[_COVER], zorder=3.5)
         axes.contour(x, y, values, levels=[0.0], colors="black", linewidths=1.0, linestyles="solid", zorder=3.6)
