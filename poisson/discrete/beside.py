@@ -24,6 +24,36 @@ class Sparse:
     values: Values
     shape: tuple[int, ...]
 
+    @staticmethod
+    def least(nodes: Indices, values: Values, shape: tuple[int, ...]) -> Sparse:
+        """The least of the values that are given at a node, in any order, where it is not 1."""
+        order = np.argsort(nodes, kind="stable")
+        nodes, values = nodes[order], values[order]
+        first = np.flatnonzero(np.diff(nodes, prepend=-1))
+        values = np.minimum.reduceat(values, first) if first.size else values
+        kept = values != 1.0
+        return Sparse(nodes[first][kept], values[kept], shape)
+
+    def at(self, nodes: Indices) -> Values:
+        """The values at some nodes, 1 at others than these."""
+        if not self.nodes.size:
+            return np.ones(nodes.shape)
+        place = np.minimum(np.searchsorted(self.nodes, nodes), self.nodes.size - 1)
+        return np.where(self.nodes[place] == nodes, self.values[place], 1.0)
+
+    def on(self, block: Block | None = None) -> Values:
+        """The values on a block, or all, 1 at other nodes than these."""
+        block = block or tuple((0, count) for count in self.shape)
+        found = np.ones([stop - start for start, stop in block])
+        self.write(np, found, block)
+        return found
+
+    def positive(self) -> NDArray[np.bool_]:
+        """Whether the values, 1 at other nodes than these, are positive."""
+        found = np.ones(self.shape, dtype=bool)
+        found.ravel()[self.nodes[self.values <= 0.0]] = False
+        return found
+
     def within(self, block: Block) -> tuple[tuple[Indices, ...], Values]:
         """The index in a block of the array of those that lie in it, and their values."""
         row = int(np.prod(self.shape[1:]))

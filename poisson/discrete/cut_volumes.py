@@ -12,12 +12,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.beside import Sparse
 from poisson.mesh.axis import Axis
+from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
 
 Values = NDArray[np.float64]
@@ -38,20 +41,38 @@ def corners(axis: Axis) -> Values:
     return np.concatenate([[points[0] - (gaps[-1] / 2.0 if axis.wraps else 0.0)], between])
 
 
+SLAB = 1 << 20
+"""Nodes whose control volumes are looked at once."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The level of a body at the corners of some control volumes.
+
+    `first`: the index of the first corner. `values`: of the shape of the corners. `body`: its number.
+    """
+
+    first: tuple[int, ...]
+    values: Values
+    body: int = 1
+
+
 @dataclass(frozen=True)
 class CutVolumes:
     """The open parts of the control volumes of a lattice, in the order of its arrays but for `faces`.
 
     `volumes`: the open part of each, from 0 to 1. `faces`: for each axis, x first, the open part of the faces across
     it, one more along that axis than nodes. `cut`: the index of the volumes with a piece of the surface. `surface`: its
-    area vectors, x first, that point into the body, in L^(d−1); shape ``(cuts, d)``. `centres`: where, in L.
+    area vectors, x first, that point into the body, in L^(d−1); shape ``(cuts, d)``. `centres`: where, in L. `body`:
+    the number of the body whose level is the least at a corner.
     """
 
-    volumes: Values
-    faces: tuple[Values, ...]
+    volumes: Sparse
+    faces: tuple[Sparse, ...]
     cut: tuple[NDArray[np.int64], ...]
     surface: Values
     centres: Values
+    body: NDArray[np.int64]
 
     @property
     def areas(self) -> Values:
@@ -63,75 +84,123 @@ class CutVolumes:
         """The directions of the pieces of the surface, into the body."""
         return np.asarray(self.surface / self.areas[:, np.newaxis])
 
-    def links(self, lattice: Lattice, axis: int) -> Values:
+    def links(self, lattice: Lattice, axis: int) -> Sparse:
         """The open part of the faces that the links along an axis go through, as `Coefficients.links` has them."""
-        place = lattice.array_axis(axis)
-        upper = np.moveaxis(self.faces[axis], place, 0)[1:].copy()
-        if not lattice.axes[axis].wraps:
-            upper[-1] = upper[-2]
-        return np.moveaxis(upper, 0, place)
+        faces, place, line = self.faces[axis], lattice.array_axis(axis), lattice.axes[axis]
+        numbers = np.unravel_index(faces.nodes, faces.shape)
+        upper = numbers[place] > 0
+        last = np.zeros_like(upper)
+        if not line.wraps:  # the last link repeats the one before it
+            upper &= numbers[place] < line.nodes
+            last = upper & (numbers[place] == line.nodes - 1)
+        at = [np.concatenate([part[upper] - (axis == place), part[last]]) for axis, part in enumerate(numbers)]
+        values = np.concatenate([faces.values[upper], faces.values[last]])
+        return Sparse.least(np.ravel_multi_index(tuple(at), lattice.array_shape), values, lattice.array_shape)
+
+    def closing(self, axis: int, faces: tuple[NDArray[np.int64], ...]) -> CutVolumes:
+        """The same with some faces across an axis that are closed, too."""
+        before = self.faces[axis]
+        nodes = np.ravel_multi_index(faces, before.shape)
+        values = np.concatenate([before.values, np.zeros(nodes.size)])
+        found = list(self.faces)
+        found[axis] = Sparse.least(np.concatenate([before.nodes, nodes]), values, before.shape)
+        return replace(self, faces=tuple(found))
 
     def on_face(self, lattice: Lattice, face: int) -> Values:
         """The open part of a face of the box at each node next to it, without that axis."""
-        return np.asarray(np.take(self.faces[face // 2], -(face % 2), axis=lattice.array_axis(face // 2)))
+        faces, place = self.faces[face // 2], lattice.array_axis(face // 2)
+        end = (0, 1) if face % 2 == 0 else (faces.shape[place] - 1, faces.shape[place])
+        block = [(0, count) for count in faces.shape]
+        block[place] = end
+        return faces.on(tuple(block)).squeeze(place)
 
 
-def cut_volumes(lattice: Lattice, level: Values, closed: NDArray[np.bool_] | None = None) -> CutVolumes:
+def cut_volumes(lattice: Lattice, pieces: Sequence[Piece], closed: NDArray[np.int64] | None = None) -> CutVolumes:
     """The parts of a whole lattice that the set where a level is positive leaves open.
 
-    `level`: at the `corners`, in the order of an array, with one entry more than nodes along each axis; the first
-    and the last are alike where it wraps. `closed`: nodes whose whole volume is closed beside.
+    `pieces`: the level at the `corners`, in the order of an array, with one entry more than nodes along each axis; the
+    first and the last are alike where it wraps. Of several the least counts, and where there is none all is open.
+    `closed`: nodes whose whole volume is closed beside.
     """
     lines = [corners(axis) for axis in lattice.axes]
-    dimension = lattice.dimension
-    spans = range(dimension)
-    volumes, cut, beside = _open(level, spans)
-    inside = volumes[cut] >= LEAST
-    lost = tuple(index[~inside] for index in cut)
+    dimension, shape = lattice.dimension, lattice.array_shape
+    cut, shut, beside, body = _looked_at(shape, pieces)
+    part = _of_cube(beside)
+    inside = part >= LEAST
     if closed is not None:
-        inside &= ~closed[cut]
-        lost = tuple(np.concatenate(pair) for pair in zip(lost, np.nonzero(closed), strict=True))
-    volumes[lost] = 0.0
-    cut, beside = tuple(index[inside] for index in cut), beside[inside]
-    surface, centres = np.empty((inside.sum(), dimension)), np.empty((inside.sum(), dimension))
+        inside &= ~np.isin(np.ravel_multi_index(cut, shape), closed)
+        shut = tuple(np.concatenate(pair) for pair in zip(shut, np.unravel_index(closed, shape), strict=True))
+    lost = tuple(np.concatenate([index[~inside], more]) for index, more in zip(cut, shut, strict=True))
+    cut, beside, body, part = tuple(index[inside] for index in cut), beside[inside], body[inside], part[inside]
+    every = tuple(np.concatenate(pair) for pair in zip(cut, lost, strict=True))
+    none = np.zeros(lost[0].size)
+    volumes = Sparse.least(np.ravel_multi_index(every, shape), np.concatenate([part, none]), shape)
+    surface, centres = np.empty((cut[0].size, dimension)), np.empty((cut[0].size, dimension))
     middles, faces = _middles(beside), []
     for axis, line in enumerate(lines):
         place = lattice.array_axis(axis)
-        face = _open(level, [span for span in spans if span != place])[0]
-        upper = tuple(index + (span == place) for span, index in enumerate(cut))
-        others = [each for each in spans if each != axis]
+        of_upper = (np.arange(beside.shape[1]) >> (dimension - 1 - place)) % 2 == 1
+        lower, upper = _of_cube(beside[:, ~of_upper]), _of_cube(beside[:, of_upper])
+        others = [each for each in range(dimension) if each != axis]
         area = math.prod(np.diff(lines[each])[cut[lattice.array_axis(each)]] for each in others)
-        surface[:, axis] = (face[cut] - face[upper]) * area
+        surface[:, axis] = (lower - upper) * area
         at = cut[place]
         centres[:, axis] = line[at] + middles[:, place] * (line[at + 1] - line[at])
-        face[lost] = face[tuple(index + (span == place) for span, index in enumerate(lost))] = 0.0
+        numbers = [np.concatenate([index, index + (span == place)]) for span, index in enumerate(every)]
+        values = np.concatenate([lower, none, upper, none])
         if lattice.axes[axis].wraps:
-            part = np.moveaxis(face, place, 0)
-            part[0] = part[-1] = np.minimum(part[0], part[-1])
-        faces.append(face)
+            end = line.size - 1
+            turned = (numbers[place] == 0) | (numbers[place] == end)
+            values = np.concatenate([values, values[turned]])
+            again = [index[turned] for index in numbers]
+            again[place] = end - again[place]
+            numbers = [np.concatenate(pair) for pair in zip(numbers, again, strict=True)]
+        more = tuple(count + (span == place) for span, count in enumerate(shape))
+        faces.append(Sparse.least(np.ravel_multi_index(tuple(numbers), more), values, more))
     used = (surface != 0.0).any(axis=1)
-    return CutVolumes(volumes, tuple(faces), tuple(index[used] for index in cut), surface[used], centres[used])
+    cut = tuple(index[used] for index in cut)
+    return CutVolumes(volumes, tuple(faces), cut, surface[used], centres[used], body[used])
 
 
-def _open(level: Values, spans: Sequence[int]) -> tuple[Values, tuple[NDArray[np.int64], ...], Values]:
-    """The part that is open of the cells between the entries along some axes of an array.
+def _looked_at(shape: tuple[int, ...], pieces: Sequence[Piece]) -> tuple[Any, Any, Values, NDArray[np.int64]]:
+    """The control volumes with a part that is not open.
 
-    Returns: `part`. `cut`: the index of the cells of which a part is open and another is not. `beside`: the values at
-    their corners, shape ``(cuts, 2**axes)``; the first axis is that of the highest bit.
+    Returns: `cut`: the index of those of which a part is open. `shut`: of the others. `beside`: the level at the
+    corners of the first, shape ``(cuts, 2**axes)``; the first axis is that of the highest bit. `body`: which body has
+    the least of these.
     """
-    every = some = level > 0.0
-    for span in spans:
-        low, high = (
-            tuple(slice(up, up - 1 or None) if axis == span else slice(None) for axis in range(level.ndim))
-            for up in (0, 1)
-        )
-        every, some = every[low] & every[high], some[low] | some[high]
-    cut = np.nonzero(some ^ every)
-    part = every.astype(np.float64)
-    steps = itertools.product(*((0, 1) if axis in spans else (0,) for axis in range(level.ndim)))
-    beside = np.stack([level[tuple(map(np.add, cut, step))] for step in steps], axis=-1)
-    part[cut] = _of_cube(beside)
-    return part, cut, beside
+    steps = list(np.ndindex(*(2,) * len(shape)))
+    found: list[tuple[Any, ...]] = []
+    for start, stop in slabs(shape, SLAB):
+        level = np.full((stop - start + 1, *(count + 1 for count in shape[1:])), np.inf)
+        number = np.zeros(level.shape, dtype=np.int16)
+        for piece in pieces:
+            low, high = max(piece.first[0], start), min(piece.first[0] + len(piece.values), stop + 1)
+            if low < high:
+                rest = zip(piece.first[1:], piece.values.shape[1:], strict=True)
+                here = (slice(low - start, high - start), *(slice(first, first + count) for first, count in rest))
+                values = piece.values[low - piece.first[0] : high - piece.first[0]]
+                nearer = values < level[here]
+                np.copyto(level[here], values, where=nearer)
+                number[here][nearer] = piece.body
+        every = some = level > 0.0
+        if every.all():
+            continue
+        for span in range(len(shape)):
+            low_, high_ = ((*(slice(None),) * span, each) for each in (slice(-1), slice(1, None)))
+            every, some = every[low_] & every[high_], some[low_] | some[high_]
+        cut, shut = np.nonzero(some ^ every), np.nonzero(~some)
+        places = [tuple(map(np.add, cut, step)) for step in steps]
+        beside = np.stack([level[place] for place in places], axis=-1)
+        which = np.stack([number[place] for place in places], axis=-1)
+        nearest = np.take_along_axis(which, beside.argmin(axis=1)[:, np.newaxis], axis=1)[:, 0]
+        found.append(((cut[0] + start, *cut[1:]), (shut[0] + start, *shut[1:]), beside, nearest.astype(np.int64)))
+    if not found:
+        nothing = (np.zeros(0, dtype=np.int64),) * len(shape)
+        return nothing, nothing, np.zeros((0, len(steps))), nothing[0]
+    cuts, shuts, levels, bodies = zip(*found, strict=True)
+    cut, shut = (tuple(map(np.concatenate, zip(*each, strict=True))) for each in (cuts, shuts))
+    return cut, shut, np.concatenate(levels), np.concatenate(bodies)
 
 
 def _of_cube(values: Values) -> Values:

@@ -47,7 +47,7 @@ def masked(
     if lattice.divided:
         raise ValueError("the mask of a whole lattice, and this is a part")
     reaction = operator.reaction
-    c = np.full(shape, operator.c) if reaction is None else np.array(fetch(reaction), dtype=np.float64)
+    c = np.full(shape, operator.c) if reaction is None else np.asarray(fetch(reaction), dtype=np.float64)
     links = [np.asarray(fetch(array)) > 0.0 for array in operator.links or ()]
     links = links or [np.ones(shape, dtype=bool)] * len(shape)
     on_faces = np.ones(shape, dtype=bool)

@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.discrete.cut_volumes import LEAST, CutVolumes, corners, cut_volumes
+from poisson.discrete.beside import Sparse
+from poisson.discrete.cut_volumes import LEAST, CutVolumes, Piece, corners, cut_volumes
 from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.problem.bodies import NEUMANN, ROBIN, Body
@@ -49,21 +51,22 @@ cannot be told from that at the node."""
 class Obstacles:
     """The open parts of a whole lattice beside bodies with a flow through their surfaces, and the flow.
 
-    `open`: of the volumes, their faces and the surface. `body`: the number of the body that each piece of the surface
-    belongs to, from 1 among all bodies of the problem. `g`, `alpha`: g' and α' there, times the area.
+    `open`: of the volumes, their faces and the surface, whose bodies have their numbers among all of the problem, from
+    1. `g`, `alpha`: g' and α' at each piece of the surface, times the area.
     """
 
     lattice: Lattice
     open: CutVolumes
-    body: NDArray[np.int64]
     g: Values
     alpha: Values
 
-    def source(self) -> Values:
+    @property
+    def source(self) -> Sparse:
         """The term of the surfaces in the source at the nodes, in U/L²."""
         return self._on_nodes(self.g)
 
-    def reaction(self) -> Values:
+    @property
+    def reaction(self) -> Sparse:
         """The term of the surfaces in c at the nodes, in 1/L²."""
         return self._on_nodes(self.alpha)
 
@@ -74,7 +77,7 @@ class Obstacles:
         """
         flow = self.alpha * u.reshape(self.lattice.array_shape)[self.open.cut] - self.g
         own = [(number, body.name) for number, body in enumerate(bodies, start=1) if body.kind in KINDS]
-        return {name: float(flow[self.body == number].sum()) for number, name in own}
+        return {name: float(flow[self.open.body == number].sum()) for number, name in own}
 
     def flows(self, u: NDArray[Any]) -> Values:
         """The same in the control volume of each node, over the surfaces of all bodies."""
@@ -89,8 +92,11 @@ class Obstacles:
         """
         for face, name in enumerate(FACE_NAMES[: 2 * self.lattice.dimension]):
             axis, upper = divmod(face, 2)
-            if self.lattice.axes[axis].walls[upper]:
-                links = np.moveaxis(self.links(axis), self.lattice.array_axis(axis), 0)[-upper]
+            if (line := self.lattice.axes[axis]).walls[upper]:
+                block = [(0, count) for count in self.lattice.array_shape]
+                place = self.lattice.array_axis(axis)
+                block[place] = (line.nodes - 1, line.nodes) if upper else (0, 1)
+                links = self.links[axis].on(tuple(block)).squeeze(place)
                 if np.abs(links - self.open.on_face(self.lattice, face)).max() > LEAST:
                     raise CaseError(
                         [
@@ -99,29 +105,30 @@ class Obstacles:
                         ]
                     )
 
-    def links(self, axis: int) -> Values:
-        """The open part of the faces that links along an axis go through, as `Coefficients.links` has them."""
-        return self.open.links(self.lattice, axis)
+    @cached_property
+    def links(self) -> tuple[Sparse, ...]:
+        """The open part of the faces that links along each axis go through, as `Coefficients.links` has them."""
+        return tuple(self.open.links(self.lattice, axis) for axis in range(self.lattice.dimension))
 
     def without(self, closed: NDArray[np.bool_]) -> Obstacles:
         """The same with some volumes that count as closed; their links stay."""
-        kept = ~closed[self.open.cut]
-        cut = tuple(index[kept] for index in self.open.cut)
+        kept, before = ~closed[self.open.cut], self.open.volumes
+        nodes = np.concatenate([before.nodes, more := np.flatnonzero(closed)])
         opened = replace(
             self.open,
-            volumes=np.where(closed, 0.0, self.open.volumes),
-            cut=cut,
+            volumes=Sparse.least(nodes, np.concatenate([before.values, np.zeros(more.size)]), before.shape),
+            cut=tuple(index[kept] for index in self.open.cut),
             surface=self.open.surface[kept],
             centres=self.open.centres[kept],
+            body=self.open.body[kept],
         )
-        return replace(self, open=opened, body=self.body[kept], g=self.g[kept], alpha=self.alpha[kept])
+        return replace(self, open=opened, g=self.g[kept], alpha=self.alpha[kept])
 
-    def _on_nodes(self, values: Values) -> Values:
-        found = np.zeros(self.lattice.array_shape)
+    def _on_nodes(self, values: Values) -> Sparse:
         lengths = [axis.lengths for axis in reversed(self.lattice.axes)]
         volumes = np.prod([along[index] for along, index in zip(lengths, self.open.cut, strict=True)], axis=0)
-        found[self.open.cut] = values / volumes
-        return found
+        nodes, used = np.ravel_multi_index(self.open.cut, self.lattice.array_shape), values != 0.0
+        return Sparse(nodes[used], (values / volumes)[used], self.lattice.array_shape)
 
 
 def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Values]) -> Obstacles | None:
@@ -133,25 +140,21 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Value
     numbers = [number for number, body in enumerate(bodies, start=1) if body.kind in KINDS]
     if not numbers:
         return None
-    least = np.full(tuple(axis.nodes + 1 for axis in reversed(lattice.axes)), np.inf)
-    which = np.zeros(least.shape, dtype=np.int64)
-    closed = np.zeros(lattice.array_shape, dtype=bool)
+    pieces, closed = [], [np.zeros(0, dtype=np.int64)]
     for number in numbers:
         level = Level(lattice, f"body.{number}.inside", bodies[number - 1].inside)
         if level.inside.mask:
             _require_insulator(number, bodies[number - 1])
             assert level.values is not None
-            closed |= level.values.reshape(closed.shape) <= 0.0
+            closed.append(np.flatnonzero(level.values <= 0.0))
             continue
         values, index = _at_corners(level)
-        nearer = values < least[index]
-        least[index][nearer], which[index][nearer] = values[nearer], number
-    found = _with_thin_ones(lattice, bodies, least, closed)
-    body = _nearest(least, which, found.cut)
+        pieces.append(Piece(tuple(along.start or 0 for along in index), values, number))
+    found = _with_thin_ones(lattice, bodies, pieces, np.concatenate(closed))
     points, areas = list(found.centres.T), found.areas
     g, alpha = np.zeros(areas.size), np.zeros(areas.size)
     for number in numbers:
-        own, given = body == number, bodies[number - 1]
+        own, given = found.body == number, bodies[number - 1]
         for key, out in ((given.kind, g), ("alpha", alpha)):
             data = getattr(given, key)
             if data is not None and own.any():
@@ -160,7 +163,7 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Value
     distance = sum((place - node) * along for place, node, along in zip(points, nodes, found.normals.T, strict=True))
     here = a().reshape(lattice.array_shape)[found.cut] if alpha.any() else 1.0
     passed = areas / np.maximum(1.0 + alpha * distance / here, PASSED)
-    return Obstacles(lattice, found, body, g * passed, alpha * passed)
+    return Obstacles(lattice, found, g * passed, alpha * passed)
 
 
 def _require_insulator(number: int, body: Body) -> None:
@@ -201,19 +204,22 @@ def _at_corners(level: Level) -> tuple[Values, tuple[slice, ...]]:
     return values, index[::-1]
 
 
-def _with_thin_ones(lattice: Lattice, bodies: Sequence[Body], level: Values, closed: NDArray[np.bool_]) -> CutVolumes:
+def _with_thin_ones(
+    lattice: Lattice, bodies: Sequence[Body], pieces: Sequence[Piece], closed: NDArray[np.int64]
+) -> CutVolumes:
     """The cut volumes, in which parts of bodies that no corner of a volume is in close those of their nodes, or links.
 
     Raises `CaseError` if something flows through the surface of such a part, whose area is not known.
     """
-    found = cut_volumes(lattice, level, closed)
+    found, shape = cut_volumes(lattice, pieces, closed), lattice.array_shape
     cuts = cuts_of(lattice, bodies, KINDS, exact=False)
-    inside = cuts.inside.reshape(closed.shape)
-    hidden = (inside > 0) & (found.volumes == 1.0)
+    inside = cuts.inside.ravel()
+    within = np.flatnonzero(inside)
+    hidden = within[found.volumes.at(within) == 1.0]
     numbers = set(inside[hidden].tolist())
-    if hidden.any():
-        found = cut_volumes(lattice, level, closed | hidden)
-    places = np.unravel_index(cuts.node, closed.shape)
+    if hidden.size:
+        found = cut_volumes(lattice, pieces, np.concatenate([closed, hidden]))
+    places = np.unravel_index(cuts.node, shape)
     for axis, line in enumerate(lattice.axes):
         place = lattice.array_axis(axis)
         own = cuts.axis == axis
@@ -221,8 +227,10 @@ def _with_thin_ones(lattice: Lattice, bodies: Sequence[Body], level: Values, clo
         up = cuts.side[own] == 1
         beside[place] = np.where(up, line.neighbours[1][at[place]], line.neighbours[0][at[place]])
         at[place] = at[place] + up  # of the face
-        thin = (inside[tuple(beside)] == 0) & (found.faces[axis][tuple(at)] == 1.0)
-        found.faces[axis][tuple(index[thin] for index in at)] = 0.0
+        faces = found.faces[axis]
+        whole = faces.at(np.ravel_multi_index(tuple(at), faces.shape)) == 1.0
+        thin = (inside[np.ravel_multi_index(tuple(beside), shape)] == 0) & whole
+        found = found.closing(axis, tuple(index[thin] for index in at))
         numbers |= set(cuts.body[own][thin].tolist())
     for number in numbers:
         g, alpha = bodies[number - 1].value, bodies[number - 1].alpha
@@ -233,16 +241,6 @@ def _with_thin_ones(lattice: Lattice, bodies: Sequence[Body], level: Values, clo
                     "neumann = 0, or a finer grid"
                 ]
             )
-    return found
-
-
-def _nearest(level: Values, number: NDArray[np.int64], cut: tuple[NDArray[np.int64], ...]) -> NDArray[np.int64]:
-    """The body whose level is the least at the corners of some volumes."""
-    least, found = np.full(cut[0].size, np.inf), np.zeros(cut[0].size, dtype=np.int64)
-    for step in np.ndindex(*(2,) * len(cut)):
-        at = tuple(index + up for index, up in zip(cut, step, strict=True))
-        nearer = level[at] < least
-        least[nearer], found[nearer] = level[at][nearer], number[at][nearer]
     return found
 
 

@@ -14,6 +14,7 @@ the axis; the other terms are shared evenly by the Dirichlet faces, so that each
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -156,7 +157,7 @@ class _Wall:
             found = sampling.link_mean(self.problem.mean, nodes, np.roll(nodes, -1, axis=place))
             found = np.take(found, range(high - low), axis=place)
         if surface and surface.obstacles:
-            found = found * _cut(surface.obstacles.links(axis).reshape(surface.shape), block)
+            found = found * replace(surface.obstacles.links[axis], shape=surface.shape).on(block)
         return found / self.grid.scale(axis, block) ** 2
 
     def _through_links(self) -> NDArray[np.float64]:
@@ -196,7 +197,7 @@ class _Wall:
         half_a_cell = float(self.grid.axes[self.axis].lengths[-1 if self.upper else 0])
         volumes: Any = half_a_cell * areas(self.discretisation, self.axis, self.block)
         if (surface := self.discretisation.surface) and surface.obstacles:
-            volumes = volumes * _cut(surface.obstacles.open.volumes.reshape(surface.shape), self.block)
+            volumes = volumes * surface.volumes.on(self.block)
         return np.asarray(volumes * (f - c * u))
 
     def _into_bodies(self) -> NDArray[np.float64] | float:

@@ -92,12 +92,12 @@ class Surface:
         absorbs = absorbs or any(may_absorb(body.alpha) for body in problem.bodies)
         if found is None or absorbs or self.cuts.node.size or self.lattice.holds:
             return found
-        opened = [found.links(axis).reshape(self.shape) > 0.0 for axis in range(problem.lattice.dimension)]
+        opened = [each.positive().reshape(self.shape) for each in found.links]
         opened += [np.ones(self.shape, dtype=bool)] * (len(self.shape) - len(opened))
-        labels = parts(Operator(self.lattice), opened, found.open.volumes.reshape(self.shape) == 0.0)
+        labels = parts(Operator(self.lattice), opened, ~found.open.volumes.positive().reshape(self.shape))
         if labels.max() > 0:
-            least = np.argsort(-np.bincount(labels[labels >= 0]), kind="stable")[1:]
-            found = found.without(np.isin(labels, least).reshape(found.open.volumes.shape))
+            largest = np.bincount(labels[labels >= 0]).argmax()
+            found = found.without(((labels >= 0) & (labels != largest)).reshape(problem.lattice.array_shape))
         return found
 
     @cached_property
@@ -119,7 +119,8 @@ class Surface:
             return 1.0
         found = np.empty(self.cuts.node.size)
         for axis, which, side in self._along():
-            found[which] = self.obstacles.links(axis).reshape(self.shape)[self._entries(axis, which, side)]
+            entries = np.ravel_multi_index(self._entries(axis, which, side), self.shape)
+            found[which] = self.obstacles.links[axis].at(entries)
         return found
 
     def _entries(self, axis: int, which: Indices, side: NDArray[np.bool_]) -> tuple[Indices, ...]:
@@ -149,16 +150,17 @@ class Surface:
     def volumes(self) -> Sparse:
         """The open part of each control volume that is not open as a whole."""
         assert self.obstacles is not None
-        return self._sparse(self.obstacles.open.volumes, self.obstacles.open.volumes != 1.0)
+        return replace(self.obstacles.open.volumes, shape=self.shape)
 
     @property
     def closed(self) -> float:
         """The volume of the box that Neumann and Robin bodies close, in L^d."""
         if self.obstacles is None:
             return 0.0
-        lattice = self.problem.lattice
-        lengths = [lattice.along(axis, line.lengths) for axis, line in enumerate(lattice.axes)]
-        return float(((1.0 - self.obstacles.open.volumes) * math.prod(lengths)).sum())
+        lattice, volumes = self.problem.lattice, self.obstacles.open.volumes
+        at = np.unravel_index(volumes.nodes, volumes.shape)
+        lengths = [line.lengths[at[lattice.array_axis(axis)]] for axis, line in enumerate(lattice.axes)]
+        return float(((1.0 - volumes.values) * math.prod(lengths)).sum())
 
     def open(self, xp: ModuleType, values: Any, block: Block) -> None:
         """Multiply values on a block by the open part of each control volume."""
@@ -173,8 +175,7 @@ class Surface:
             a, place = self._nodes_a(), self.lattice.array_axis(axis)
             ends = self.lattice.axes[axis].link_ends
             found = link_mean(self.problem.mean, *(np.take(a, nodes, axis=place) for nodes in ends))
-        if self.obstacles:
-            found *= self.obstacles.links(axis).reshape(self.shape)
+        self._narrow(np, axis, found)
         for along, which, side in self._along():
             if along == axis:
                 found[self._entries(axis, which, side)] = 0.0
@@ -198,16 +199,22 @@ class Surface:
         if self.obstacles:
             self._shut.write(xp, values, block, 0.0)
 
+    def _narrow(self, xp: ModuleType, axis: int, links: Any) -> None:
+        """Multiply the links along an axis by their open parts."""
+        if self.obstacles:
+            narrowed = replace(self.obstacles.links[axis], shape=self.shape)
+            narrowed.scale(xp, links, tuple((0, count) for count in self.shape))
+
     @cached_property
     def _shut(self) -> Sparse:
-        assert self.obstacles is not None
-        return self._sparse(found := self.obstacles.open.volumes, found == 0.0)
+        nodes = self.volumes.nodes[self.volumes.values == 0.0]
+        return Sparse(nodes, np.zeros(nodes.size), self.shape)
 
     @cached_property
     def absorbed(self) -> Sparse:
         """The term of the surfaces of Robin bodies in c, in 1/L²."""
         assert self.obstacles is not None
-        return self._sparse(found := self.obstacles.reaction(), found != 0.0)
+        return replace(self.obstacles.reaction, shape=self.shape)
 
     def _sparse(self, values: Values, which: NDArray[np.bool_]) -> Sparse:
         return Sparse(np.flatnonzero(which), values[which], self.shape)
@@ -320,9 +327,11 @@ class Surface:
         found = self._sums(self.conductance * self.given)
         if self.obstacles is None:
             return found
-        flow = self.obstacles.source().reshape(self.shape)
-        flow.ravel()[found.nodes] += found.values
-        return self._sparse(flow, flow != 0.0)
+        flow = self.obstacles.source
+        nodes, place = np.unique(np.concatenate([flow.nodes, found.nodes]), return_inverse=True)
+        values = np.zeros(nodes.size)
+        np.add.at(values, place, np.concatenate([flow.values, found.values]))
+        return Sparse(nodes, values, self.shape)
 
     @cached_property
     def held(self) -> Sparse:
@@ -353,8 +362,11 @@ class Surface:
         *links, c = (backend.from_host(np.ascontiguousarray(each[index])) for each in self._exact)
         return tuple(links), c
 
-    def _rows(self, links: Sequence[NDArray[Any]], c: Values | float) -> Rows:
-        """The rows of Shortley and Weller, given the links that are left and c, without the terms of the surfaces."""
+    def _rows(self, links: Sequence[NDArray[Any]], c: Values | float, plain: bool = False) -> Rows:
+        """The rows of Shortley and Weller, given the links that are left and c, without the terms of the surfaces.
+
+        `plain`: whether both are those without what obstacles leave open.
+        """
         cuts, shape, dimension = self.cuts, self.shape, self.problem.lattice.dimension
         own = self._sums(self.conductance)
         size = own.nodes.size
@@ -370,18 +382,23 @@ class Surface:
             for side in (0, 1):
                 place = list(index)
                 place[self.lattice.array_axis(axis)] = line.link_numbers[side][at]
-                strength[axis, side] = links[axis][tuple(place)] * line.couplings[side][at] / line.spacing**2
+                link = links[axis][tuple(place)]
+                if plain and self.obstacles:
+                    link = link * self.obstacles.links[axis].at(np.ravel_multi_index(tuple(place), shape))
+                strength[axis, side] = link * line.couplings[side][at] / line.spacing**2
                 length[axis, side] = line.gaps[np.minimum(line.link_numbers[side][at], line.gaps.size - 1)]
                 place[self.lattice.array_axis(axis)] = line.neighbours[side][at]
                 beside[axis, side] = np.ravel_multi_index(tuple(place), shape)
         if self.obstacles:
             # Where these cut control volumes, the symmetric form stays.
-            inner &= self.obstacles.open.volumes.reshape(shape)[index] == 1.0
+            inner &= self.volumes.at(own.nodes) == 1.0
         whole, gaps = length.sum(axis=1), length.copy()
         strength[cuts.axis, cuts.side, row] = self.conductance
         length[cuts.axis, cuts.side, row] *= cuts.theta
         factor = np.where(inner, whole / length.sum(axis=1), 1.0)
         rest = c[index] if isinstance(c, np.ndarray) else np.full(size, c)
+        if plain and self.obstacles:
+            rest *= self.volumes.at(own.nodes)
         before, after = strength.sum(axis=(0, 1)) + rest, (factor * strength.sum(axis=1)).sum(axis=0) + rest
         extra = (factor - 1.0)[:, np.newaxis] * strength
         # What is left of a line of nodes ends at the surface, and not half a link beyond the last node.
@@ -416,8 +433,9 @@ class Surface:
         arrays = [backend.empty(shape) for _ in range(len(shape) + 1)]
         with backend.ordered():
             *links, reaction = map(backend.view, arrays)
-            for each in links:
+            for axis, each in enumerate(links):
                 each[...] = a
+                self._narrow(xp, axis, each)
             for axis, which, side in self._along():
                 line = self.lattice.axes[axis]
                 links[axis][tuple(map(xp.asarray, self._entries(axis, which, side)))] = 0.0
@@ -425,10 +443,17 @@ class Surface:
                     turned = xp.moveaxis(links[axis], self.lattice.array_axis(axis), 0)
                     turned[-1] = turned[-2]
             reaction[...] = c
+            self.open(xp, reaction, tuple((0, count) for count in shape))
             numbers = tuple(map(xp.asarray, np.unravel_index(sums.nodes, shape)))
             reaction[numbers] += xp.asarray(sums.values, dtype=reaction.dtype)
-            reaction[xp.asarray(cuts.inside > 0)] = FIXED
-        self.beside = self._rows([np.broadcast_to(a, shape)] * len(shape), c) if cuts.node.size else None
+            if not self.obstacles:
+                reaction[xp.asarray(cuts.inside > 0)] = FIXED
+        self.beside = self._rows([np.broadcast_to(a, shape)] * len(shape), c, True) if cuts.node.size else None
+        if self.obstacles:
+            views = map(backend.view, arrays) if xp is np else map(backend.to_host, arrays)
+            *links, reaction = map(np.asarray, views)
+            given = replace(before, links=tuple(arrays[:-1]), c=reaction)
+            return self._parted(replace(operator, coefficients=given), links, backend)
         free = int(np.count_nonzero(cuts.inside[self.lattice.free] == 0))
         found = np.append(sums.values + c, [c] if free > sums.nodes.size else [])
         ends = (float(found.min()), float(found.max())) if found.size else (0.0, 0.0)
@@ -439,16 +464,23 @@ class Surface:
         )
         return replace(operator, a=1.0, c=0.0, coefficients=found_all)
 
+    def _parted(self, operator: Operator, links: Sequence[Any], backend: Any) -> Operator:
+        """The operator beside obstacles: not every node that is left has links, and not all of them are one part.
+
+        `operator`: with c on the host. `links`: its links there.
+        """
+        before = operator.coefficients
+        assert before is not None
+        given = replace(operator, a=1.0, c=0.0, coefficients=replace(before, links=tuple(links), cut=True))
+        whole = masked(given, self.cuts.inside > 0, np.asarray, backend.from_host, True)
+        assert whole.coefficients is not None
+        return replace(whole, coefficients=replace(whole.coefficients, links=before.links, cut=True))
+
     def on(self, operator: Operator, backend: Maker) -> Operator:
         """The operator with the bodies, given that of the problem without them, on a backend."""
         shape, cuts = operator.array_shape, self.cuts
         before = operator.coefficients or Coefficients(None, None, (operator.a, operator.a), (operator.c, operator.c))
-        if (
-            before.links is None
-            and before.c is None
-            and getattr(backend, "views", False)
-            and not (self.media or self.obstacles)
-        ):
+        if before.links is None and before.c is None and getattr(backend, "views", False) and not self.media:
             return self._plain(operator, before, backend)
         if before.links is None:
             links = [np.full(shape, operator.a, dtype=backend.dtype) for _ in operator.shape]
@@ -456,9 +488,8 @@ class Surface:
             links = [np.array(backend.to_host(each)) for each in before.links]
         if self.media:
             self.media.join(links)
-        if self.obstacles:
-            for axis in range(self.problem.lattice.dimension):
-                links[axis] *= self.obstacles.links(axis).reshape(shape)
+        for axis in range(self.problem.lattice.dimension):
+            self._narrow(np, axis, links[axis])
         for axis, which, side in self._along():
             line, along = self.lattice.axes[axis], self.lattice.array_axis(axis)
             links[axis][self._entries(axis, which, side)] = 0.0
@@ -473,17 +504,7 @@ class Surface:
         c.ravel()[sums.nodes] += sums.values
         arrays = tuple(backend.from_host(each) for each in links)
         if self.obstacles:
-            # Not every node that is left has links, and not all of them are one part.
-            found = replace(before, links=tuple(links), c=c, cut=True)
-            whole = masked(
-                replace(operator, a=1.0, c=0.0, coefficients=found),
-                cuts.inside > 0,
-                np.asarray,
-                backend.from_host,
-                True,
-            )
-            assert whole.coefficients is not None
-            return replace(whole, coefficients=replace(whole.coefficients, links=arrays, cut=True))
+            return self._parted(replace(operator, coefficients=replace(before, links=arrays, c=c)), links, backend)
         free = np.zeros(shape, dtype=bool)
         free[self.lattice.free] = cuts.inside[self.lattice.free] == 0
         ends = (float(c[free].min()), float(c[free].max())) if free.any() else (0.0, 0.0)

@@ -43,10 +43,10 @@ def write_beside(surface: Surface, u: NDArray[Any], gradient: NDArray[Any], flux
         beside.ravel()[ends.node] = True
     inside.ravel()[on] = False
     if surface.obstacles:
-        inside |= surface.obstacles.open.volumes.reshape(u.shape) == 0.0
+        inside |= ~surface.volumes.positive()
         for axis in range(surface.problem.lattice.dimension):
             # The coefficient of a link that is open in part is no conductivity.
-            for nodes in _link_nodes(surface, axis, surface.obstacles.links(axis).reshape(u.shape) < 1.0):
+            for nodes in _link_nodes(surface, axis, surface.obstacles.links[axis].nodes):
                 beside.ravel()[nodes] = True
     gradient[inside] = 0.0
     if flux is not None:
@@ -93,18 +93,18 @@ def _ends(surface: Surface, axis: int, u: NDArray[Any], on: Nodes) -> Iterator[t
         sides = sides[: these.size]
         yield these, sides, gaps(these, sides), np.full(these.size, np.nan)
     if surface.obstacles:
-        closed = surface.obstacles.links(axis).reshape(shape) == 0.0
-        open_ = surface.obstacles.open.volumes.ravel() > 0.0
+        links = surface.obstacles.links[axis]
+        closed = links.nodes[links.values == 0.0]
         for up, nodes in zip((1, 0), _link_nodes(surface, axis, closed), strict=True):
-            these = nodes[open_[nodes]]
+            these = nodes[surface.volumes.at(nodes) > 0.0]
             sides = np.full(these.size, up, dtype=np.int8)
             yield these, sides, gaps(these, sides), np.full(these.size, np.nan)
 
 
-def _link_nodes(surface: Surface, axis: int, links: NDArray[np.bool_]) -> tuple[Nodes, Nodes]:
-    """The nodes at the lower and at the upper ends of some links."""
+def _link_nodes(surface: Surface, axis: int, links: Nodes) -> tuple[Nodes, Nodes]:
+    """The nodes at the lower and at the upper ends of some links, given by the places of their entries."""
     line, place = surface.lattice.axes[axis], surface.lattice.array_axis(axis)
-    numbers = np.nonzero(links)
+    numbers = np.unravel_index(links, surface.shape)
     if not line.wraps:
         real = numbers[place] < line.nodes - 1  # the last entry repeats the one before it
         numbers = tuple(part[real] for part in numbers)

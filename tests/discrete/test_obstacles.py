@@ -134,7 +134,7 @@ def test_what_flows_out_is_what_is_made_to_rounding(name: str) -> None:
     flows += [solution.face_flux(face) for face in poisson.run.derived.faces(solution)]
     lengths = [problem.lattice.along(axis, line.lengths) for axis, line in enumerate(problem.lattice.axes)]
     y = problem.lattice.along(1, problem.lattice.axes[1].coordinates)
-    made = lengths[0] * lengths[1] * surface.obstacles.open.volumes * (1.0 + y - 2.0 * solution.u)
+    made = lengths[0] * lengths[1] * surface.volumes.on() * (1.0 + y - 2.0 * solution.u)
     assert sum(flows) == pytest.approx(made.sum(), rel=1e-11)
 
 
