@@ -62,8 +62,8 @@ def links_of_boundary(operator: Operator) -> Iterator[tuple[Rule, float]]:
         yield line.rules[1], coupling * upper[line.free.stop - 1]
 
 
-def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
-    """Add to f what the fixed nodes of u contribute to the equations of their neighbours."""
+def take_boundary(operator: Operator, f: Any, u: Any, asarray: Callable[[Any], Any] = np.asarray) -> None:
+    """Add to f what the fixed nodes of u contribute to the equations of their neighbours; both are as of `asarray`."""
     inner = operator.lattice.free
     for face, (rule, link) in enumerate(links_of_boundary(operator)):
         if rule is Rule.FIXED:
@@ -72,8 +72,8 @@ def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
             place, axis = operator.lattice.array_axis(face // 2), operator.lattice.axes[face // 2]
             source[place], target[place] = (-1, axis.free.stop - 1) if face % 2 else (0, 1)
             ends = [ends.indices(count)[:2] for ends, count in zip(inner, f.shape, strict=True)]
-            long = operator.lattice.scale(face // 2, ends)
-            f[tuple(target)] += f.dtype.type(link) * u[tuple(source)] / long**2
+            squared = asarray(operator.lattice.scale(face // 2, ends)) ** 2
+            f[tuple(target)] += f.dtype.type(link) * u[tuple(source)] / squared
 
 
 class ScipyTransform:

@@ -31,6 +31,7 @@ PARTS = {
         "transforms/transform.hip",
     ),
     "slab": ("transforms/slab.hip",),
+    "radius": ("transforms/radius.hip",),
     "derivative": ("derivatives/derivative.hip",),
     "staggered": ("derivatives/staggered.hip",),
     "variants": ("studies/variants.hip",),

@@ -265,8 +265,8 @@ def _offer(question: Question) -> Offer | str | None:
     if question.operator.separable is None or question.to_discretisation:
         return None
     lattice = question.operator.lattice
-    if lattice.angle is not None and (lattice.divided or not question.backend.on_host):
-        return "direct solution with an angle is for one process on processors"
+    if lattice.angle is not None and lattice.divided:
+        return "direct solution with an angle is for one process"
     *others, slowest = question.operator.lattice.axes
     few = slowest.whole and len(range(slowest.nodes)[slowest.owned]) < LEAST_PLANES
     if few or any(axis.whole for axis in others):

@@ -31,6 +31,7 @@ from poisson.backends.gpu.runtime import Event, Kernel
 from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
 from poisson.backends.operations import OPERATIONS, Role
 from poisson.discrete.clusters import Clusters
+from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Coefficients, Operator
@@ -40,6 +41,7 @@ from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.staggered import Staggered
 from poisson.perf.workload import MEASURED, Workload
+from poisson.problem.problem import Problem
 from poisson.solvers.multigrid.hierarchy import coarser
 
 _KERNEL = re.compile(r"^KERNEL (\w+)\(", re.MULTILINE)
@@ -197,6 +199,12 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
         a = operator(shape, like.rules)
         u, f = (backend.empty(a.array_shape) for _ in range(2))
         backend.bind(Inverse(a)).solve(f, u)
+    faces: Any = {"phi": "periodic", "r_upper": 0.0}
+    disc = Problem.on_box((9, 16), upper=(1.0, 2.0 * np.pi), boundary=faces, system="polar")
+    radial = Discretisation(disc).operator_on(backend).separable
+    assert radial is not None
+    u, f = (backend.empty(radial.array_shape) for _ in range(2))
+    backend.bind(Inverse(radial)).solve(f, u)
     part = replace(a, lattice=a.lattice.part(like.dimension - 1, 0, 2, 1))
     slab = backend.bind(DividedInverse(part))
     u, f, plane = (backend.empty(shape) for shape in (part.array_shape, part.array_shape, (1, slab.eigenvalues.size)))

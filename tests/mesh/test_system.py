@@ -11,6 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from conftest import emulated
 from scipy.special import j0
 from support.ranks import on_ranks
 
@@ -21,6 +22,7 @@ from poisson.discrete import reference
 from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.integrals import energy, mean
+from poisson.discrete.inverse import Inverse
 from poisson.discrete.outflow import outflow
 from poisson.errors import CaseError
 from poisson.mesh.boundary import Kind
@@ -217,7 +219,7 @@ def test_the_polar_example_of_fishpack(backend: str) -> None:
 
 @pytest.mark.parametrize("name", ["disc", "r, phi, z"])
 def test_lines_along_r_solve_for_every_angle(name: str) -> None:
-    """What they solve is what the rows say, where they are singular, too, and where phi ends at faces."""
+    """Lines solve what the rows say, where they are singular, too, and where phi ends at faces; on a GPU likewise."""
     system, exact, axes, conditions = CASES[name]
     closed = {key: kind for key, kind in conditions.items() if key != "phi"} | {
         "phi_lower": "dirichlet",
@@ -232,6 +234,15 @@ def test_lines_along_r_solve_for_every_angle(name: str) -> None:
         solution = poisson.solve(problem, "fft", "numpy", rtol=1e-9)
         iterated = poisson.solve(problem, "cg", "numpy", rtol=1e-11)
         np.testing.assert_allclose(solution.u, iterated.u, rtol=0, atol=1e-8)
+        found, random, values = [], np.random.default_rng(3), np.empty(0)
+        for backend in (NumpyBackend(np.float64), emulated(np.float64)):
+            operator = Discretisation(problem).operator_on(backend).separable
+            assert operator is not None
+            values = values if values.size else random.standard_normal((2, *operator.array_shape))
+            f, u = map(backend.from_host, values)
+            backend.bind(Inverse(operator)).solve(f, u)
+            found.append(backend.to_host(u))
+        np.testing.assert_allclose(*found, rtol=0, atol=1e-12 * np.abs(found[0]).max())
 
 
 def test_a_bessel_function_is_an_eigenfunction() -> None:

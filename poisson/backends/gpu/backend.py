@@ -40,7 +40,6 @@ from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.transfer import Interpolation, Transfer
-from poisson.errors import GridError
 from poisson.mesh.differences import Differences
 
 if TYPE_CHECKING:
@@ -142,8 +141,6 @@ class GpuInverse(InverseOperations):
     """A direct solution by transforms, or by eigenvectors where axes are tabulated."""
 
     def __init__(self, backend: Launcher, inverse: Inverse) -> None:
-        if inverse.operator.lattice.angle is not None:
-            raise GridError("direct solution with an angle is for processors: use solver.method = 'cg'")
         made = GpuEigenvectors if inverse.operator.lattice.tabulated else GpuTransforms
         self._way = made(backend, inverse.operator)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The direct solution on a GPU where axes are tabulated: products with the matrices of their eigenvectors.
 
-The products are the vendor's, in float64 whatever the type of the arrays; uniform axes keep their transforms.
+The products are the vendor's, in float64 whatever the type of the arrays; uniform axes keep their transforms. Around an
+axis the modes of angles differ along r, where tridiagonal systems are solved (kernels/transforms/radius.hip).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array
 from poisson.backends.gpu.device_transforms import TransformLauncher, axis_transform
-from poisson.backends.gpu.launch import Launcher
+from poisson.backends.gpu.launch import Launcher, blocks_for
+from poisson.backends.gpu.slabs import SLAB_SHAPE
 from poisson.backends.spectra import Line, require_constant
-from poisson.backends.transforms import transformed_axes
+from poisson.backends.transforms import take_boundary, transformed_axes
 from poisson.discrete.operator import Operator
 
 
@@ -34,25 +36,36 @@ class GpuEigenvectors:
         require_constant(operator)
         self._backend, self._launcher = backend, TransformLauncher(backend, operator)
         lattice, axes = operator.lattice, transformed_axes(operator)
-        self._free, self._live = lattice.free, bool(axes)
+        self._operator, self._free, self._live = operator, lattice.free, bool(axes)
+        self._radial = lattice.angle is not None
         self._products: list[tuple[int, Array, Array]] = []
         lines: list[Line] = []
         total = np.full((1,) * lattice.dimension, operator.c)
-        for axis in axes:
+        of_angle = np.zeros_like(total)
+        for axis in axes[self._radial :]:
             line, coupling = lattice.axes[axis], operator.couplings[axis]
             if line.tabulated:
                 values, columns, rows = line.eigenvectors
                 to_modes, to_nodes = self._on_device(rows[:, line.free]), self._on_device(columns[line.free])
-                self._products.append((lattice.array_axis(axis), to_modes, to_nodes))
+                self._products.append((lattice.array_axis(axis) + self._radial, to_modes, to_nodes))
                 values = coupling * values
             else:
                 lines.append(Line(operator, axis))
                 values = lines[-1].spectrum()[line.free]
-            total = total + lattice.along(axis, values)
-        total *= math.prod(line.gain for line in lines)
-        # A mode without an eigenvalue is left out.
-        self._inverse = self._on_device(np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0))
-        self._values, self._other = (self._on_device(np.zeros(total.shape)) for _ in range(2))
+            if axis == lattice.angle:
+                of_angle = of_angle + lattice.along(axis, values)
+            else:
+                total = total + lattice.along(axis, values)
+        gain = math.prod(line.gain for line in lines)
+        if self._radial:
+            self._along_radius(total, of_angle, gain)
+        else:
+            total *= gain
+            # A mode without an eigenvalue is left out.
+            self._inverse = self._on_device(np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0))
+        modes = [line.modes for line in reversed(lattice.axes)]
+        shape = (*modes[-1:], *modes[:-1]) if self._radial else modes
+        self._values, self._other = (self._on_device(np.zeros(shape)) for _ in range(2))
         none = self._launcher.table_of(np.zeros(max(operator.shape)))
         tables = (none, none, none, self._launcher.scalar(1.0))
         self._transforms = [axis_transform(self._launcher, line, tables) for line in lines]
@@ -62,7 +75,11 @@ class GpuEigenvectors:
         """u = A⁻¹ f (`InverseOperations.solve`)."""
         if not self._live:
             return
-        self._launcher.take_boundary(f, u)
+        if not self._radial:
+            self._launcher.take_boundary(f, u)
+        elif self._backend.shared.launching:
+            with self._backend.runtime.in_order():
+                take_boundary(self._operator, f, u, self._backend.runtime.xp.asarray)
         for transform in self._transforms:
             transform(f, f, True, False)
         self._solve_modes(f, f if self._transforms else u)
@@ -73,15 +90,40 @@ class GpuEigenvectors:
         shared, runtime = self._backend.shared, self._backend.runtime
         if not shared.launching:
             shared.recordable = False  # CuPy refuses to record products
+            if self._radial:
+                self._solve_along_radius()
             return
         with runtime.in_order():
-            self._values[...] = f[self._free]
+            self._nodes()[...] = f[self._free]
             for place, to_modes, _ in self._products:
                 self._multiply(to_modes, place)
-            runtime.xp.multiply(self._values, self._inverse, out=self._values)
+            if self._radial:
+                self._solve_along_radius()
+            else:
+                runtime.xp.multiply(self._values, self._inverse, out=self._values)
             for place, _, to_nodes in reversed(self._products):
                 self._multiply(to_nodes, place)
-            out[self._free] = self._values
+            out[self._free] = self._nodes()
+
+    def _nodes(self) -> Array:
+        """The values in the order of the nodes; those of a row lie together around an axis."""
+        return self._backend.runtime.xp.moveaxis(self._values, 0, -1) if self._radial else self._values
+
+    def _along_radius(self, others: NDArray[np.float64], of_angle: NDArray[np.float64], gain: float) -> None:
+        """Make the arguments of the kernel behind the values: `poisson.backends.transforms.along_radius`."""
+        operator, line, coupling = self._operator, self._operator.lattice.axes[0], self._operator.couplings[0]
+        widths = line.widths / line.widths[line.free].sum()
+        rows = np.stack([*line.couplings, line.coordinates**-2.0, widths], axis=1)[line.free]
+        modes = np.broadcast_shapes(others.shape, of_angle.shape)
+        tables = (rows, *(np.broadcast_to(values, modes) / coupling for values in (others, of_angle)))
+        count, scale = math.prod(modes), np.float64(1.0 / (coupling * gain))
+        sizes = (np.int32(len(rows)), np.int64(count), scale, np.int32(operator.singular))
+        self._chains = (*map(self._on_device, tables), *sizes)
+        self._blocks = blocks_for(count, SLAB_SHAPE.block_x)
+
+    def _solve_along_radius(self) -> None:
+        arguments = (self._values, self._other, *self._chains)
+        self._backend.launch("radius", "along_radius", SLAB_SHAPE, None, (self._blocks, 1, 1), arguments)
 
     def _multiply(self, matrix: Array, place: int) -> None:
         """The values times a matrix along an array axis."""
