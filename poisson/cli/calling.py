@@ -26,7 +26,9 @@ def bench_call(
 
       --n SIZES         grids, separated by commas: NXxNY or NXxNYxNZ nodes; by default 129x129, 1025x1025, 4097x4097
                         and 257x257x257
-      --method NAMES    of fft and multigrid, both by default
+      --method NAMES    of fft and multigrid, both by default; open, electrode, insulator, dielectric, stretched, cells
+                        and cylinder (as in 'bench solve') by the method that 'auto' takes, and projector (velocities
+                        on as many cells, by fft)
       --backend NAME    {backends}
       --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
       --repeats N       at least so many calls of each kind, 7 by default; the median counts
@@ -44,7 +46,7 @@ def bench_call(
     from poisson.perf.benchmark import call
 
     sizes = [grid_shape("n", text.strip(), 3) for text in n.split(",")] if n is not None else list(call.SIZES)
-    methods = some_of("method", method, call.METHODS) if method is not None else call.METHODS
+    methods = some_of("method", method, call.METHODS) if method is not None else call.DEFAULT_METHODS
     one_of("backend", backend, backend_names())
     count, least = thread_count(threads, [backend]), whole_number("repeats", repeats)
     return Measurement(lambda: call.bench(sizes, methods, name=backend, threads=count, repeats=least), json, csv, None)

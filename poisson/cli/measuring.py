@@ -318,10 +318,12 @@ def bench_solve(
                         and cubes of 129 and 257; the last cube once more with a that jumps
       --jump J          with --n: a is J times as large in a block in the middle
       --study           instead: how the time grows with the unknowns, multigrid on 513x513 to 8193x8193
-      --method NAMES    of multigrid, mixed (multigrid in mixed precision), fft, open (fft between open faces), fmg
-                        (full multigrid that stops at the discretisation error), cg and cg-mixed (preconditioned by
-                        multigrid), and sine (a plain solver with the transforms of scipy or CuPy, beside ours); by
-                        default all but open and cg, or cg alone with a jump
+      --method NAMES    of multigrid, mixed (multigrid in mixed precision), fft, fmg (full multigrid that stops at the
+                        discretisation error), cg and cg-mixed (preconditioned by multigrid), and sine (a plain solver
+                        with the transforms of scipy or CuPy, beside ours); by default all but cg, or cg alone with a
+                        jump. Other problems, by the method that 'auto' takes: open (faces), electrode, insulator and
+                        dielectric (a ball of radius 0.2), stretched (the last axis), cells, cylinder (r, z or r, phi,
+                        z)
       --backend NAME    {backends}
       --threads N       threads on a CPU; 0: OMP_NUM_THREADS or all
       --repeats N       solves of each kind, 5 by default; the median counts

@@ -16,6 +16,7 @@ from poisson.case.settings import FIELDS
 from poisson.cli import main
 from poisson.cli.measuring import Measurement
 from poisson.errors import PoissonError
+from poisson.perf.benchmark.call import METHODS as CALLED
 from poisson.perf.benchmark.jacobi import ALL_LOOPS
 from poisson.perf.benchmark.solve import METHODS
 from poisson.perf.benchmark.works import KINDS
@@ -81,7 +82,7 @@ REFUSED = [
     ),
     ("bench call --n=9", "--n 9; allowed: NXxNY or NXxNYxNZ"),
     ("bench call --n=9x2", "--n 2; allowed: a whole number, at least 3"),
-    ("bench call --method=jacobi", "--method jacobi; allowed: fft, multigrid, open, projector"),
+    ("bench call --method=jacobi", f"--method jacobi; allowed: {', '.join(CALLED)}"),
     ("bench call --threads=2 --backend=numpy", NO_THREADS),
     ("bench call --repeats=0", "--repeats 0; allowed: a whole number, at least 1"),
     ("bench command --n=9", "--n 9; allowed: NXxNY or NXxNYxNZ"),

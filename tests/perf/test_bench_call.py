@@ -26,15 +26,18 @@ def rows_of(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str,
 
 def test_every_kind_of_call_has_a_row(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "SHORT", 0.0)
-    rows = rows_of(capsys, "--n=9x9,9x9x9", "--backend=numpy")
+    measured = {"9x9": call.METHODS, "9x9x9": (*call.DEFAULT_METHODS, "projector")}
+    rows = []
+    for size, methods in measured.items():
+        rows += rows_of(capsys, f"--n={size}", f"--method={','.join(methods)}", "--backend=numpy")
     kinds = ["loop", "call", "out", "first", "many"]
-    expected = [(size, method, kind) for size in ("9x9", "9x9x9") for method in call.METHODS for kind in kinds]
+    expected = [(size, method, kind) for size in measured for method in measured[size] for kind in kinds]
     expected = [row for row in expected if row[1:] != ("projector", "many")]
     assert [(row["size"], row["method"], row["call"]) for row in rows] == expected
     for row in rows:
         assert 0.0 < row["lowest"] <= row["seconds"] <= row["highest"]
     beside = [(loop, whole) for loop, whole in itertools.pairwise(rows) if loop["call"] == "loop"]
-    assert len(beside) == 2 * len(call.METHODS)
+    assert len(beside) == sum(map(len, measured.values()))
     for loop, whole in beside:
         assert loop["of_loop"] == 1.0
         assert whole["lowest"] > loop["lowest"]

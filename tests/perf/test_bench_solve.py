@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`bench solve`: whole solves by every method, beside a plain solver by sine transforms.
 
-Covers poisson.perf.benchmark.fields, poisson.perf.benchmark.sine, poisson.perf.benchmark.solve and
-poisson.perf.workload.
+Covers poisson.perf.benchmark.fields, poisson.perf.benchmark.problem_kinds, poisson.perf.benchmark.sine,
+poisson.perf.benchmark.solve and poisson.perf.workload.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import pytest
 
 from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
+from poisson.errors import PoissonError
 from poisson.perf.benchmark import solve
 from poisson.perf.benchmark.fields import with_jump
+from poisson.perf.benchmark.problem_kinds import PROBLEMS
 from poisson.perf.benchmark.sine import SineTransforms
 from poisson.perf.benchmark.solve import COLUMNS, Box, bench
 from poisson.perf.workload import box, laplacian_on
@@ -48,6 +50,22 @@ def test_every_method_solves_to_the_tolerance(name: str) -> None:
     iterations = {row["method"]: row["iterations"] for row in report.rows}
     assert (iterations["fft"], iterations["sine"]) == (1, None)
     assert iterations["fmg"] <= 2 < iterations["multigrid"] < iterations["cg"]
+
+
+def test_other_problems_are_solved_by_the_method_that_auto_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solve, "WITH_SETUP", 0)
+    rows = bench((Box((33, 34)),), tuple(PROBLEMS), name="numpy", repeats=1).rows
+    rows += bench((Box((6, 7, 8)),), ("stretched", "cells", "cylinder"), name="numpy", repeats=1).rows
+    iterations: dict[str, list[int]] = {}
+    for row in rows:
+        assert row["residual"] <= 1.001e-8 and row["seconds"] > 0.0 and row["of_yardstick"] is None
+        iterations.setdefault(row["method"], []).append(row["iterations"])
+    assert {name: min(counts) for name, counts in iterations.items() if max(counts) < 3} == {
+        **dict.fromkeys(("stretched", "cells", "cylinder"), 1),
+        "open": 2,
+    }
+    with pytest.raises(PoissonError, match=r"^--method cells: the problem has its own a;"):
+        bench((Box((33, 33), 2.0),), ("cells",), name="numpy")
 
 
 def test_the_plain_solver_is_right_on_the_host_and_with_fourier_transforms() -> None:

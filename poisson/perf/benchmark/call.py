@@ -16,14 +16,16 @@ import numpy as np
 
 from poisson.errors import CheckWarning, PoissonError
 from poisson.mac import Projector
+from poisson.perf.benchmark.problem_kinds import PROBLEMS
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
 from poisson.words import quantity
 
-METHODS = ("fft", "multigrid", "open", "projector")
-"""The third is `fft` between open faces, the last a projection of velocities on as many cells, whose solve is `fft`."""
+METHODS = ("fft", "multigrid", *PROBLEMS, "projector")
+"""The last is a projection of velocities on as many cells, whose solve is `fft`."""
+DEFAULT_METHODS = METHODS[:2]
 SIZES = ((129, 129), (1025, 1025), (4097, 4097), (257, 257, 257))
 MANY = 16
 """Sources that are solved for together."""
@@ -81,15 +83,17 @@ class _Calls:
         self._velocity: tuple[Any, ...] = ()
         self._f = np.random.default_rng(1).standard_normal(nodes[::-1])
         start = time.perf_counter()
-        is_open, self._projector = method == "open", None
+        self._projector = None
         settings: dict[str, Any] = {"backend": name, "threads": threads}
         if method == "projector":
             self._projector = Projector(nodes, {"x_upper": "outflow", "all": "wall"}, method="fft", **settings)
             self._velocity = self._projector.velocity()
             self.solver = self._projector.solver
         else:
-            settings["method"] = "fft" if is_open else method
-            self.solver = Solver(Problem.on_box(nodes, boundary="open" if is_open else 0.0), **settings)
+            if method not in PROBLEMS:
+                settings["method"] = method
+            problem = PROBLEMS.get(method, Problem.on_box)(nodes)
+            self.solver = Solver(problem, **settings)
         with warnings.catch_warnings():
             # The source is noise, which no grid resolves.
             warnings.simplefilter("ignore", CheckWarning)

@@ -22,18 +22,19 @@ from poisson.discrete.discretisation import Discretisation
 from poisson.errors import PoissonError
 from poisson.mesh.lattice import Lattice
 from poisson.perf.benchmark import fields
+from poisson.perf.benchmark.problem_kinds import PROBLEMS
 from poisson.perf.benchmark.sine import SineTransforms
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, laplacian_on, require_room
 from poisson.problem.problem import Problem
+from poisson.run.solver import Solver
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
-from poisson.solvers.open_space import OpenSpace
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult
 from poisson.words import quantity
@@ -70,11 +71,10 @@ SINE_ARRAYS = 5
 
 @dataclass(frozen=True)
 class Way:
-    """A method to measure: its settings, whether its cycles are in float32, and whether the faces are open."""
+    """A method to measure: its settings, and whether its cycles are in float32."""
 
     settings: SolverSettings
     mixed: bool = False
-    opened: bool = False
 
 
 WAYS: Mapping[str, Way] = MappingProxyType(
@@ -82,13 +82,12 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "multigrid": Way(CYCLES),
         "mixed": Way(CYCLES, mixed=True),
         "fft": Way(SolverSettings(method="fft")),
-        "open": Way(SolverSettings(method="fft"), opened=True),
         "fmg": Way(CYCLES.having(stop="discretisation")),
         "cg": Way(SolverSettings(method="cg")),
         "cg-mixed": Way(SolverSettings(method="cg"), mixed=True),
     }
 )
-METHODS = (*WAYS, SINE)
+METHODS = (*WAYS, SINE, *PROBLEMS)
 CONSTANT_METHODS = ("multigrid", "mixed", "fft", "fmg", SINE)
 VARYING_METHODS = ("cg", "cg-mixed")
 """The methods measured by default, where a is constant and where it jumps."""
@@ -96,7 +95,7 @@ VARYING_METHODS = ("cg", "cg-mixed")
 
 @dataclass(frozen=True)
 class Box:
-    """A box with Dirichlet or open faces: the nodes along x, y(, z), and by how much a is larger in a block within.
+    """A box with Dirichlet faces: the nodes along x, y(, z), and by how much a is larger in a block within.
 
     Without methods to measure it is `CONSTANT_METHODS` or `VARYING_METHODS`.
     """
@@ -159,9 +158,10 @@ def _rows(
     """The measurements of all methods on a problem."""
     varies = problem.jump != 1.0
     chosen = methods or problem.methods or (VARYING_METHODS if varies else CONSTANT_METHODS)
-    direct = [method for method in chosen if method in ("fft", "open", SINE)]
-    if varies and direct:
-        raise PoissonError(f"--method {direct[0]}: transforms need a constant a; leave out --jump, or measure cg")
+    constant = [method for method in chosen if method in ("fft", SINE, *PROBLEMS)]
+    if varies and constant:
+        reason = "the problem has its own a" if constant[0] in PROBLEMS else "transforms need a constant a"
+        raise PoissonError(f"--method {constant[0]}: {reason}; leave out --jump, or measure cg")
     arrays = max(_arrays(method, len(problem.shape), varies) for method in chosen)
     what = f"the arrays of {' x '.join(map(str, problem.shape))} nodes"
     require_room(backend, arrays * math.prod(problem.shape), what, "fewer nodes with --n")
@@ -173,7 +173,7 @@ def _arrays(method: str, dimension: int, varies: bool) -> float:
     """Arrays of the grid's size that a method takes at once."""
     if method == SINE:
         return SINE_ARRAYS
-    way = WAYS[method]
+    way = WAYS["cg" if method in PROBLEMS else method]
     return arrays_of(way.settings, "mixed" if way.mixed else "float64", dimension, varies=varies)
 
 
@@ -202,12 +202,15 @@ class _Solves:
     def row(self, method: str, repeats: int, bandwidth: float) -> Mapping[str, Any]:
         """The measurement of a method."""
         whole: list[float] = []
-        run: _Ours | _Plain | None = None
+        run: _Ours | _Plain | _Whole | None = None
         while run is None or (len(whole) < 1 + WITH_SETUP and sum(whole[1:]) < ENOUGH_SECONDS):
             # The arrays of one are given back before the next is set up.
             run = None
             start = time.perf_counter()
-            run = _Plain(self) if method == SINE else _Ours(self, WAYS[method])
+            if method in PROBLEMS:
+                run = _Whole(self, method)
+            else:
+                run = _Plain(self) if method == SINE else _Ours(self, WAYS[method])
             iterations = run.solve()
             whole.append(time.perf_counter() - start)
         taken = _taken(self.backend)
@@ -225,13 +228,14 @@ class _Solves:
             "with_setup": statistics.median(whole[1:] or whole),
             "first": whole[0],
             "iterations": iterations,
-            "residual": self._relative_residual(run.solution()),
-            "unknowns_per_second": self.operator.unknowns / timing.median,
+            "residual": run.residual(),
+            "unknowns_per_second": run.unknowns / timing.median,
             "arrays": None if taken is None or self.taken is None else (taken - self.taken) / (8 * self.grid.nodes),
             "of_yardstick": None if moved is None else moved / timing.median / bandwidth,
         }
 
-    def _relative_residual(self, u: Array) -> float:
+    def residual(self, u: Array) -> float:
+        """The norm of the residual over that of the source."""
         backend, place = self.backend, self.backend.reduction()
         self.operations.residual(u, self.f, backend.empty(self.grid.array_shape), place)
         squares = backend.read(place)[0]
@@ -250,9 +254,7 @@ class _Ours:
         coarser = solves.coarser() if way.settings.stopping.stop == "discretisation" else None
         operations = stand_in.bind(solves.operator)
         self._method = registry.make_method(Given(operations, way.settings, inner, coarser))
-        if way.opened:
-            faces = (True,) * 2 * len(solves.grid.shape)
-            self._method = OpenSpace(operations, self._method, solves.operator, faces, direct=True)
+        self.unknowns = solves.operator.unknowns
         self._result: SolveResult | None = None
 
     def solve(self) -> int | None:
@@ -265,9 +267,9 @@ class _Ours:
             raise PoissonError(f"a solve ended as {self._result.status.value}: {self._result.status.advice}")
         return self._result.iterations
 
-    def solution(self) -> Array:
+    def residual(self) -> float:
         assert self._result is not None
-        return self._result.u
+        return self._solves.residual(self._result.u)
 
     def bytes(self) -> float | None:
         """The bytes that the operations so far must have moved."""
@@ -283,15 +285,39 @@ class _Plain:
         self._solver = SineTransforms(xp, solves.grid, solves.threads)
         self._f = xp.asarray(solves.backend.to_host(solves.f))
         self._u: Any = None
+        self.unknowns = solves.operator.unknowns
 
     def solve(self) -> int | None:
         self._u = None
         self._u = self._solver.solve(self._f)
         return None
 
-    def solution(self) -> Array:
+    def residual(self) -> float:
         values = self._u if isinstance(self._u, np.ndarray) else self._u.get()
-        return self._solves.backend.from_host(np.pad(values, 1))
+        return self._solves.residual(self._solves.backend.from_host(np.pad(values, 1)))
+
+    def bytes(self) -> float | None:
+        return None
+
+
+class _Whole:
+    """A solver of one of `PROBLEMS`."""
+
+    def __init__(self, solves: _Solves, name: str) -> None:
+        problem = PROBLEMS[name](solves.grid.shape)
+        settings: dict[str, Any] = {"backend": solves.backend.name, "threads": solves.threads, "rtol": RTOL}
+        self._solver = Solver(problem, **settings)
+        self._f = solves.backend.array_module.asarray(solves.backend.to_host(solves.f))
+        self.unknowns = problem.lattice.unknowns
+
+    def solve(self) -> int:
+        self._solution = self._solver.solve(self._f)
+        if not self._solution.status.success:
+            raise PoissonError(f"a solve ended as {self._solution.status.value}: {self._solution.advice}")
+        return self._solution.iterations
+
+    def residual(self) -> float:
+        return RTOL * self._solution.residual / self._solution.target
 
     def bytes(self) -> float | None:
         return None
