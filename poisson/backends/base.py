@@ -178,6 +178,18 @@ class Backend(CallersArrays, Exchanges, Recordings):
         """Its own passes over a staggered grid in the memory of the caller; None: those of `poisson.mac` serve."""
         return None
 
+    def around(self, array: Array, lattice: Lattice) -> Any:
+        """`view`, or without views the values on the host, with those that the neighbours of a process own beside."""
+        return self.view(array) if self.views else self.to_host(array)
+
+    def changed(self, array: Array) -> None:
+        """Note that some values of an array that this process owns are others, by a view."""
+        return
+
+    def joined(self, values: NDArray[Any], places: NDArray[np.int64], size: int) -> NDArray[Any]:
+        """An array of so many values on the host, of which each process has those at some places."""
+        return values
+
     # ---- reductions
 
     @abstractmethod

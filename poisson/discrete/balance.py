@@ -57,7 +57,7 @@ def balance_of(discretisation: Discretisation, xp: ModuleType, of_f: tuple[float
     with discretisation.agreed():
         source, scale = (cell * value for value in (None if obstacles else of_f) or _sums_of_f(discretisation, xp))
         flux, size = _flux(discretisation, xp)
-        if obstacles:
+        if obstacles and (discretisation.share is None or discretisation.share.communicator.rank == 0):
             flux, size = flux + float(obstacles.g.sum()), size + float(abs(obstacles.g).sum())
     source, flux, scale = discretisation.total(source, flux, scale + size)
     return Balance(source, flux, scale, grid.tolerance)

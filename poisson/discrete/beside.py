@@ -93,7 +93,9 @@ class Rows:
     `index`: of the M nodes in an array. `beside`: of their neighbours, for each side of each axis, shape ``(K, M)``.
     `weights`: of the same shape; 0 for what is inside. `terms`: what the surfaces add to f there. `links`: the part of
     the diagonal that each whole link has, of the shape of `weights`. `rest`: c without the terms of the surfaces.
-    `share`: the part of the control volume outside of the bodies.
+    `share`: the part of the control volume outside of the bodies. `nodes`: their places on the whole grid in C order.
+    `place`: their numbers among the nodes of all processes beside surfaces, of which there are `size`. `ends`: their
+    ends of cut links among all of `Cuts`. `extra`: what g of each is multiplied by in `constant`.
     """
 
     index: tuple[Indices, ...]
@@ -106,6 +108,11 @@ class Rows:
     links: Values
     rest: Values
     share: Values
+    nodes: Indices
+    place: Indices
+    size: int
+    ends: Indices
+    extra: Values
 
     def on(self, xp: ModuleType) -> Rows:
         """The same for arrays of a module, numpy or that of a device."""

@@ -26,24 +26,27 @@ def charges(surface: Surface, rows: Rows, u: Values, beside: Values, source: Val
     The flow out of the surface beside a node is the balance of the node: the flows through its whole links, and c and f
     there. Charges, outflow and ∫(f − c u) outside of the bodies add up to the integral of the residual.
 
-    `rows`: the operator at the nodes beside surfaces. `u`, `source`: u and the source at these nodes. `beside`: u at
-    their neighbours.
+    `rows`: the operator at the nodes beside surfaces, or at those of one process, whose part of the charges is returned
+    then. `u`, `source`: u and the source at these nodes. `beside`: u at their neighbours.
     """
-    problem, cuts = surface.problem, surface.cuts
-    nodes = np.unique(cuts.node)
-    row = np.searchsorted(nodes, cuts.node)
-    out = (rows.links * (u - beside)).sum(axis=0) + rows.rest * u - (source - surface.terms)
+    problem, ends = surface.problem, rows.ends
+    row = np.searchsorted(rows.nodes, surface.cuts.node[ends])
+    out = (rows.links * (u - beside)).sum(axis=0) + rows.rest * u - (source - rows.terms)
     lost = 1.0 - rows.share
     if lost.any():
-        f, c = (_at(surface, f"equation.{name}", given, nodes) for name, given in (("f", problem.f), ("c", problem.c)))
+        f, c = (
+            _at(surface, f"equation.{name}", given, rows.nodes) for name, given in (("f", problem.f), ("c", problem.c))
+        )
         out += lost * (f - c * u)
-    volumes = np.broadcast_to(surface.lattice.volumes(), surface.shape)[rows.index]
+    volumes = np.broadcast_to(surface.lattice.volumes(), surface.shape)[np.unravel_index(rows.nodes, surface.shape)]
     volumes = volumes * np.prod([line.spacing for line in problem.lattice.axes])
-    each = surface.conductance * (surface.given - u[row])
+    conductance = surface.conductance[ends]
+    each = conductance * (surface.given[ends] - u[row])
     # Where a node has several surfaces each has a part of what is lacking.
-    total = np.bincount(row, surface.conductance)
-    each += ((out - np.bincount(row, each)) / total)[row] * surface.conductance
-    found = np.bincount(cuts.body - 1, each * volumes[row], len(problem.bodies))
+    size = rows.nodes.size
+    total = np.bincount(row, conductance, size)
+    each += ((out - np.bincount(row, each, size)) / total)[row] * conductance
+    found = np.bincount(surface.cuts.body[ends] - 1, each * volumes[row], len(problem.bodies))
     return {body.name: float(found[i]) for i, body in enumerate(problem.bodies) if body.kind == "dirichlet"}
 
 
@@ -52,6 +55,13 @@ def _at(surface: Surface, key: str, given: Any, nodes: NDArray[np.int64]) -> Any
     if (constant := number(given)) is not None:
         return constant
     if hasattr(given, "read"):
-        every = [(0, count) for count in surface.problem.lattice.array_shape]
-        return np.asarray(stored(given, np, every), dtype=np.float64).ravel()[nodes]
+        shape = surface.problem.lattice.array_shape
+        numbers = np.unravel_index(nodes, shape)
+        # No more than a process has whose nodes these are.
+        block = [
+            (int(each.min(initial=count - 1)), int(each.max(initial=0)) + 1)
+            for each, count in zip(numbers, shape, strict=True)
+        ]
+        values = np.asarray(stored(given, np, block), dtype=np.float64).reshape([stop - start for start, stop in block])
+        return values[tuple(each - start for each, (start, _) in zip(numbers, block, strict=True))]
     return evaluated(key, given, np, coordinates_of(surface.problem.lattice, nodes), ())

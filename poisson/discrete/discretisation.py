@@ -27,8 +27,7 @@ import numpy as np
 from poisson.discrete.mask import insulated
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.samples import Range, Samples, Slab
-from poisson.discrete.share import Share, known_to_all, numbers_of, on_blocks
-from poisson.errors import CaseError
+from poisson.discrete.share import Share, known_to_all, numbers_of, on_blocks, pieces_of
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
@@ -168,7 +167,7 @@ class Discretisation:
         if whole.coefficients is None:
             return replace(whole, lattice=lattice)
         if self.surface is not None:
-            links, reaction = self.surface.rows(lattice, lambda: self.operator_on(backend), backend)
+            links, reaction = self.surface.rows(lattice, whole, lambda: self.operator_on(backend), backend)
             return replace(whole, lattice=lattice, coefficients=replace(whole.coefficients, links=links, c=reaction))
         # Not a word to the other ranks, which may have more or fewer such parts.
         found = replace(self, share=None)._coefficients(backend, Operator(lattice))
@@ -240,6 +239,13 @@ class Discretisation:
     def c(self, xp: ModuleType, start: int, stop: int) -> Any:
         """c at the nodes, in 1/L². As `source` otherwise; no value may be negative."""
         return self._slab(self._c, xp, start, stop)
+
+    def leave_out(self, xp: ModuleType, values: Any, start: int, stop: int) -> None:
+        """Write 0 into the values of a slab where bodies give u, or it has no meaning."""
+        if surface := self.surface:
+            index = self.share.index if self.share else tuple(map(np.arange, self.array_shape))
+            for block, here in pieces_of((index[0][start:stop], *index[1:])):
+                surface.leave_out(xp, values[here], block)
 
     def reaction(self, xp: ModuleType, start: int, stop: int) -> Any:
         """c with the Robin terms, as the operator has it. As `c` otherwise; no α may be negative either."""
@@ -389,9 +395,9 @@ class Discretisation:
         constant = 0.0 if found.c is not None or c is None else c
         whole = replace(operator, a=1.0 if a is None else a, c=constant, coefficients=found)
         if surface := self.surface:
-            if self.share is not None:
-                raise CaseError(["body: bodies in the box; allowed: on one process only"])
-            return surface.on(whole, backend)
+            from poisson.discrete.surface_operator import with_bodies
+
+            return with_bodies(surface, whole, backend, self.largest)
         return whole if found.a_range[0] > 0.0 else insulated(whole, backend)
 
     def _coefficients(

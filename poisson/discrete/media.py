@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.beside import Sparse
 from poisson.problem.bodies import DIELECTRIC
 from poisson.problem.problem import Problem
 from poisson.problem.sampling import POSITIVE, evaluated, require_values
@@ -28,19 +28,13 @@ Values = NDArray[np.float64]
 class Media:
     """a with the dielectrics of a problem, on the host.
 
-    `cuts`: of their surfaces. `a`: at the nodes, of the shape of the backends' arrays. `axes`, `entries`, `links`: for
-    each cut end the axis of its link, where `Coefficients.links` has it, and a on it.
+    `cuts`: of their surfaces. `a`: at the nodes, of the shape of the backends' arrays. `links`: for each axis a on the
+    links along it that are cut, where `Coefficients.links` has them.
     """
 
     cuts: Cuts
     a: Values
-    entries: tuple[tuple[NDArray[np.int64], ...], ...]
-    links: tuple[Values, ...]
-
-    def join(self, links: list[NDArray[Any]]) -> None:
-        """Write a on the cut links into `Coefficients.links`, one array for each axis."""
-        for along, where, values in zip(links, self.entries, self.links, strict=False):
-            along[where] = values
+    links: tuple[Sparse, ...]
 
 
 def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:
@@ -60,7 +54,7 @@ def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:
             found = np.broadcast_to(evaluated(key, body.value, np, places, ()), which.shape)
             require_values(np, key, found, places, POSITIVE)
             values.ravel()[which] = found
-    entries, links = [], []
+    links = []
     for axis, line in enumerate(problem.lattice.axes):
         place = lattice.array_axis(axis)
         own = cuts.axis == axis
@@ -76,6 +70,7 @@ def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:
             again[place] = again[place] + 1
             where = [np.concatenate(pair) for pair in zip(where, again, strict=True)]
             on_link = np.concatenate([on_link, on_link[last]])
-        entries.append(tuple(where))
-        links.append(on_link)
-    return Media(cuts, values, tuple(entries), tuple(links))
+        nodes = np.ravel_multi_index(tuple(where), lattice.array_shape)
+        order = np.argsort(nodes, kind="stable")
+        links.append(Sparse(nodes[order], on_link[order], lattice.array_shape))
+    return Media(cuts, values, tuple(links))

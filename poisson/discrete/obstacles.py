@@ -32,7 +32,7 @@ from poisson.mesh.boundary import FACE_NAMES
 from poisson.problem.bodies import NEUMANN, ROBIN, Body
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import may_absorb
-from poisson.problem.sampling import NOT_NEGATIVE, evaluated, require_values
+from poisson.problem.sampling import NOT_NEGATIVE, Block, evaluated, require_values
 from poisson.problem.surfaces import Level, cuts_of
 
 if TYPE_CHECKING:
@@ -70,12 +70,19 @@ class Obstacles:
         """The term of the surfaces in c at the nodes, in 1/L²."""
         return self._on_nodes(self.alpha)
 
-    def flows_of(self, bodies: Sequence[Body], u: NDArray[Any]) -> dict[str, float]:
+    def flows_of(self, bodies: Sequence[Body], u: NDArray[Any], block: Block) -> dict[str, float]:
         """∫ −a ∂u/∂n over the surface of each body, with the normal into it, in U·L^(d−2), as the equations balance it.
 
-        By the names of all `bodies` of the problem that have such a flow.
+        By the names of all `bodies` of the problem that have such a flow. `u`: on a block of the nodes, whose control
+        volumes count.
         """
-        flow = self.alpha * u.reshape(self.lattice.array_shape)[self.open.cut] - self.g
+        here = np.ones(self.open.body.size, dtype=bool)
+        block = block[-self.lattice.dimension :]
+        for index, (start, stop) in zip(self.open.cut, block, strict=True):
+            here &= (index >= start) & (index < stop)
+        places = tuple(index[here] - start for index, (start, _) in zip(self.open.cut, block, strict=True))
+        flow = np.zeros(self.open.body.size)
+        flow[here] = self.alpha[here] * u.reshape([stop - start for start, stop in block])[places] - self.g[here]
         own = [(number, body.name) for number, body in enumerate(bodies, start=1) if body.kind in KINDS]
         return {name: float(flow[self.open.body == number].sum()) for number, name in own}
 

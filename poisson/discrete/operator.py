@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
+
+if TYPE_CHECKING:
+    from poisson.discrete.beside import Rows
 
 FIXED = -1.0
 """c at a node of the mask; every negative value says the same."""
@@ -46,6 +49,7 @@ class Coefficients:
     may be zero where there is a mask: `poisson.discrete.mask` finds both numbers. A node without an equation, whose
     diagonal would be zero, belongs to the mask: f says nothing there, and u keeps the initial guess.
     `cut`: whether surfaces cut links, or close the faces of control volumes in part.
+    `beside`: the rows beside surfaces with given values.
     """
 
     links: tuple[Any, ...] | None
@@ -56,6 +60,7 @@ class Coefficients:
     fixed: int = 0
     holds: bool | None = None
     cut: bool = False
+    beside: Rows | None = None
 
 
 @dataclass(frozen=True)

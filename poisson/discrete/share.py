@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise, product
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -170,6 +171,18 @@ def on_blocks(
         return joined(xp, partial(function, xp), runs)
 
     return slab
+
+
+def pieces_of(index: Sequence[Indices]) -> Iterator[tuple[Block, tuple[slice, ...]]]:
+    """The blocks of the grid that an array has, and where: its nodes have these numbers along its axes."""
+    pairs = []
+    for numbers in index:
+        runs = _runs(numbers)
+        ends = np.cumsum([0, *(stop - start for start, stop in runs)]).tolist()
+        pairs.append([(run, slice(*place)) for run, place in zip(runs, pairwise(ends), strict=True)])
+    for combination in product(*pairs):
+        block, place = zip(*combination, strict=True)
+        yield block, place
 
 
 def _runs(numbers: Indices) -> Block:

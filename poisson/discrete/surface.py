@@ -14,7 +14,7 @@ solves in the symmetric form, and `Rows` has what this leaves of the other one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.discrete.beside import Rows, Sparse
-from poisson.discrete.mask import masked, parts
+from poisson.discrete.beside import Sparse
+from poisson.discrete.mask import parts
 from poisson.discrete.media import Media, media_of
 from poisson.discrete.obstacles import Obstacles, obstacles_of
-from poisson.discrete.operator import FIXED, Coefficients, Operator
+from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.problem.bodies import FLOATING
 from poisson.problem.faces import may_absorb
@@ -67,8 +67,7 @@ class Surface:
         self.cuts: Cuts = problem.cuts
         self.lattice = problem.lattice.of_arrays
         self.shape = self.lattice.array_shape
-        self._exact: list[Values] | None = None
-        self.beside: Rows | None = None  # Of the operator that was made last.
+        self._exact: dict[Lattice, list[Values]] = {}
 
     @property
     def corrects(self) -> bool:
@@ -137,7 +136,9 @@ class Surface:
         ends = [(self.lattice.array_axis(axis), line.link_ends) for axis, line in enumerate(self.lattice.axes)]
         a, mean = self.media.a, self.problem.mean
         found = [link_mean(mean, *(np.take(a, nodes, axis=place) for nodes in both)) for place, both in ends]
-        self.media.join(found)
+        block = tuple((0, count) for count in self.shape)
+        for along, on_links in zip(found, self.media.links, strict=False):
+            on_links.write(np, along, block)
         return tuple(found)
 
     @cached_property
@@ -175,10 +176,7 @@ class Surface:
             a, place = self._nodes_a(), self.lattice.array_axis(axis)
             ends = self.lattice.axes[axis].link_ends
             found = link_mean(self.problem.mean, *(np.take(a, nodes, axis=place) for nodes in ends))
-        self._narrow(np, axis, found)
-        for along, which, side in self._along():
-            if along == axis:
-                found[self._entries(axis, which, side)] = 0.0
+        self.join(np, axis, found, tuple((0, count) for count in self.shape))
         return np.asarray(found)
 
     def energy(self, u: NDArray[Any]) -> float:
@@ -192,18 +190,19 @@ class Surface:
         for _ in (self.media, self.source, self.held):
             pass
 
-    def leave_out(self, xp: ModuleType, values: Any, rows: tuple[int, int]) -> None:
-        """Write 0 where u is given, or has no meaning, into values on some rows of the array."""
-        block = (rows, *((0, count) for count in self.shape[1:]))
+    def leave_out(self, xp: ModuleType, values: Any, block: Block) -> None:
+        """Write 0 where u is given, or has no meaning, into values on a block."""
         self.held.write(xp, values, block, 0.0)
         if self.obstacles:
             self._shut.write(xp, values, block, 0.0)
 
-    def _narrow(self, xp: ModuleType, axis: int, links: Any) -> None:
-        """Multiply the links along an axis by their open parts."""
+    def join(self, xp: ModuleType, axis: int, links: Any, block: Block) -> None:
+        """Give the links of a block along an axis a of dielectrics, their open parts, and 0 where they are cut."""
+        if self.media:
+            self.media.links[axis].write(xp, links, block)
         if self.obstacles:
-            narrowed = replace(self.obstacles.links[axis], shape=self.shape)
-            narrowed.scale(xp, links, tuple((0, count) for count in self.shape))
+            replace(self.obstacles.links[axis], shape=self.shape).scale(xp, links, block)
+        self._cut_links[axis].write(xp, links, block)
 
     @cached_property
     def _shut(self) -> Sparse:
@@ -317,14 +316,29 @@ class Surface:
     @cached_property
     def terms(self) -> Values:
         """The terms of the surfaces with given values in the source, at the nodes beside them, in U/L²."""
-        return self._sums(self.conductance * self.given).values
+        return self.sums(self.conductance * self.given).values
 
     # ---- on arrays
 
     @cached_property
+    def _cut_links(self) -> tuple[Sparse, ...]:
+        """Zeros where `Coefficients.links` of each axis has the links that are cut."""
+        found = []
+        for axis, which, side in self._along():
+            line, place = self.lattice.axes[axis], self.lattice.array_axis(axis)
+            where = np.stack(self._entries(axis, which, side))
+            if not line.wraps and line.nodes > 1:  # the last entry repeats the one before it
+                again = where[:, where[place] == line.nodes - 2]
+                again[place] += 1
+                where = np.concatenate([where, again], axis=1)
+            nodes = np.unique(np.ravel_multi_index(tuple(where), self.shape))
+            found.append(Sparse(nodes, np.zeros(nodes.size), self.shape))
+        return tuple(found)
+
+    @cached_property
     def source(self) -> Sparse:
         """The terms of the surfaces in the source at the nodes beside them, in U/L²."""
-        found = self._sums(self.conductance * self.given)
+        found = self.sums(self.conductance * self.given)
         if self.obstacles is None:
             return found
         flow = self.obstacles.source
@@ -348,171 +362,19 @@ class Surface:
         values = np.concatenate([self.given, self.held.values])
         return (float(values.min()), float(values.max())) if values.size else (np.inf, -np.inf)
 
-    def _sums(self, values: Values) -> Sparse:
+    def sums(self, values: Values) -> Sparse:
         nodes, first = np.unique(self.cuts.node, return_index=True)
         return Sparse(nodes, np.add.reduceat(values, first) if nodes.size else values, self.shape)
 
-    def rows(self, lattice: Lattice, operator: Callable[[], Operator], backend: Maker) -> tuple[tuple[Any, ...], Any]:
-        """The links and c of some rows of the operator, which the function makes in float64 once, on a backend."""
-        if self._exact is None:
+    def rows(
+        self, lattice: Lattice, whole: Operator, operator: Callable[[], Operator], backend: Maker
+    ) -> tuple[tuple[Any, ...], Any]:
+        """The links and c of some rows of an operator, which the function makes in float64 once, on a backend."""
+        if whole.lattice not in self._exact:
             found = operator().coefficients
             assert found is not None and found.links is not None
-            self._exact = [np.asarray(backend.to_host(each)) for each in (*found.links, found.c)]
-        index = lattice.axes[-1].index
-        *links, c = (backend.from_host(np.ascontiguousarray(each[index])) for each in self._exact)
+            self._exact[whole.lattice] = [np.asarray(backend.to_host(each)) for each in (*found.links, found.c)]
+        here = whole.lattice.axes[-1]
+        index = (lattice.axes[-1].index - here.first) % here.undivided.nodes
+        *links, c = (backend.from_host(np.ascontiguousarray(each[index])) for each in self._exact[whole.lattice])
         return tuple(links), c
-
-    def _rows(self, links: Sequence[NDArray[Any]], c: Values | float, plain: bool = False) -> Rows:
-        """The rows of Shortley and Weller, given the links that are left and c, without the terms of the surfaces.
-
-        `plain`: whether both are those without what obstacles leave open.
-        """
-        cuts, shape, dimension = self.cuts, self.shape, self.problem.lattice.dimension
-        own = self._sums(self.conductance)
-        size = own.nodes.size
-        index = np.unravel_index(own.nodes, shape)
-        row = np.searchsorted(own.nodes, cuts.node)
-        # Of each side of each axis: what the difference is multiplied by, how far it is, and what is there.
-        strength, length = np.zeros((2, dimension, 2, size))
-        beside = np.empty((dimension, 2, size), dtype=np.int64)
-        inner = np.ones((dimension, size), dtype=bool)
-        for axis, line in enumerate(self.problem.lattice.axes):
-            at = index[self.lattice.array_axis(axis)]
-            inner[axis] = (at > 0) & (at < line.nodes - 1) if not line.wraps else True
-            for side in (0, 1):
-                place = list(index)
-                place[self.lattice.array_axis(axis)] = line.link_numbers[side][at]
-                link = links[axis][tuple(place)]
-                if plain and self.obstacles:
-                    link = link * self.obstacles.links[axis].at(np.ravel_multi_index(tuple(place), shape))
-                strength[axis, side] = link * line.couplings[side][at] / line.spacing**2
-                length[axis, side] = line.gaps[np.minimum(line.link_numbers[side][at], line.gaps.size - 1)]
-                place[self.lattice.array_axis(axis)] = line.neighbours[side][at]
-                beside[axis, side] = np.ravel_multi_index(tuple(place), shape)
-        if self.obstacles:
-            # Where these cut control volumes, the symmetric form stays.
-            inner &= self.volumes.at(own.nodes) == 1.0
-        whole, gaps = length.sum(axis=1), length.copy()
-        strength[cuts.axis, cuts.side, row] = self.conductance
-        length[cuts.axis, cuts.side, row] *= cuts.theta
-        factor = np.where(inner, whole / length.sum(axis=1), 1.0)
-        rest = c[index] if isinstance(c, np.ndarray) else np.full(size, c)
-        if plain and self.obstacles:
-            rest *= self.volumes.at(own.nodes)
-        before, after = strength.sum(axis=(0, 1)) + rest, (factor * strength.sum(axis=1)).sum(axis=0) + rest
-        extra = (factor - 1.0)[:, np.newaxis] * strength
-        # What is left of a line of nodes ends at the surface, and not half a link beyond the last node.
-        share, ends = np.ones(size), np.zeros(cuts.node.size)
-        for axis, which, _ in self._along():
-            line = self.lattice.axes[axis]
-            width = line.lengths[self.numbers[self.lattice.array_axis(axis)][which]]
-            ends[which] = (cuts.theta[which] - 0.5) * gaps[axis, cuts.side[which], row[which]] / width
-        np.add.at(share, row, ends / dimension)
-        constant = np.zeros(size)
-        np.add.at(constant, row, -extra[cuts.axis, cuts.side, row] * self.given)
-        weights, links_left = extra.copy(), strength.copy()
-        for each in (weights, links_left):
-            each[cuts.axis, cuts.side, row] = 0.0
-        return Rows(
-            index=index,
-            beside=np.unravel_index(beside.reshape(-1, size), shape),
-            scale=before / after,
-            diagonal=extra.sum(axis=(0, 1)),
-            weights=weights.reshape(-1, size),
-            constant=constant,
-            terms=self.terms,
-            links=links_left.reshape(-1, size),
-            rest=rest,
-            share=share,
-        )
-
-    def _plain(self, operator: Operator, before: Coefficients, backend: Any) -> Operator:
-        """`on` for constant a and c, without an array of the grid on the host: on a large one these take long."""
-        xp, shape, cuts, sums = backend.array_module, self.shape, self.cuts, self._sums(self.conductance)
-        a, c = operator.a, operator.c
-        arrays = [backend.empty(shape) for _ in range(len(shape) + 1)]
-        with backend.ordered():
-            *links, reaction = map(backend.view, arrays)
-            for axis, each in enumerate(links):
-                each[...] = a
-                self._narrow(xp, axis, each)
-            for axis, which, side in self._along():
-                line = self.lattice.axes[axis]
-                links[axis][tuple(map(xp.asarray, self._entries(axis, which, side)))] = 0.0
-                if not line.wraps and line.nodes > 1:
-                    turned = xp.moveaxis(links[axis], self.lattice.array_axis(axis), 0)
-                    turned[-1] = turned[-2]
-            reaction[...] = c
-            self.open(xp, reaction, tuple((0, count) for count in shape))
-            numbers = tuple(map(xp.asarray, np.unravel_index(sums.nodes, shape)))
-            reaction[numbers] += xp.asarray(sums.values, dtype=reaction.dtype)
-            if not self.obstacles:
-                reaction[xp.asarray(cuts.inside > 0)] = FIXED
-        self.beside = self._rows([np.broadcast_to(a, shape)] * len(shape), c, True) if cuts.node.size else None
-        if self.obstacles:
-            views = map(backend.view, arrays) if xp is np else map(backend.to_host, arrays)
-            *links, reaction = map(np.asarray, views)
-            given = replace(before, links=tuple(arrays[:-1]), c=reaction)
-            return self._parted(replace(operator, coefficients=given), links, backend)
-        free = int(np.count_nonzero(cuts.inside[self.lattice.free] == 0))
-        found = np.append(sums.values + c, [c] if free > sums.nodes.size else [])
-        ends = (float(found.min()), float(found.max())) if found.size else (0.0, 0.0)
-        fixed = int(np.prod([line.modes for line in self.lattice.axes])) - free
-        held = self.holds or self.lattice.holds or ends[1] > 0.0
-        found_all = replace(
-            before, links=tuple(arrays[:-1]), c=arrays[-1], c_range=ends, fixed=fixed, holds=held, cut=self.holds
-        )
-        return replace(operator, a=1.0, c=0.0, coefficients=found_all)
-
-    def _parted(self, operator: Operator, links: Sequence[Any], backend: Any) -> Operator:
-        """The operator beside obstacles: not every node that is left has links, and not all of them are one part.
-
-        `operator`: with c on the host. `links`: its links there.
-        """
-        before = operator.coefficients
-        assert before is not None
-        given = replace(operator, a=1.0, c=0.0, coefficients=replace(before, links=tuple(links), cut=True))
-        whole = masked(given, self.cuts.inside > 0, np.asarray, backend.from_host, True)
-        assert whole.coefficients is not None
-        return replace(whole, coefficients=replace(whole.coefficients, links=before.links, cut=True))
-
-    def on(self, operator: Operator, backend: Maker) -> Operator:
-        """The operator with the bodies, given that of the problem without them, on a backend."""
-        shape, cuts = operator.array_shape, self.cuts
-        before = operator.coefficients or Coefficients(None, None, (operator.a, operator.a), (operator.c, operator.c))
-        if before.links is None and before.c is None and getattr(backend, "views", False) and not self.media:
-            return self._plain(operator, before, backend)
-        if before.links is None:
-            links = [np.full(shape, operator.a, dtype=backend.dtype) for _ in operator.shape]
-        else:
-            links = [np.array(backend.to_host(each)) for each in before.links]
-        if self.media:
-            self.media.join(links)
-        for axis in range(self.problem.lattice.dimension):
-            self._narrow(np, axis, links[axis])
-        for axis, which, side in self._along():
-            line, along = self.lattice.axes[axis], self.lattice.array_axis(axis)
-            links[axis][self._entries(axis, which, side)] = 0.0
-            if not line.wraps and line.nodes > 1:
-                turned = np.moveaxis(links[axis], along, 0)
-                turned[-1] = turned[-2]
-        c = np.full(shape, operator.c) if before.c is None else np.array(backend.to_host(before.c), dtype=np.float64)
-        if before.c is None and operator.c:
-            self.open(np, c, tuple((0, count) for count in shape))
-        sums = self._sums(self.conductance)
-        self.beside = self._rows(links, c) if cuts.node.size else None
-        c.ravel()[sums.nodes] += sums.values
-        arrays = tuple(backend.from_host(each) for each in links)
-        if self.obstacles:
-            return self._parted(replace(operator, coefficients=replace(before, links=arrays, c=c)), links, backend)
-        free = np.zeros(shape, dtype=bool)
-        free[self.lattice.free] = cuts.inside[self.lattice.free] == 0
-        ends = (float(c[free].min()), float(c[free].max())) if free.any() else (0.0, 0.0)
-        fixed = int(np.prod([line.modes for line in self.lattice.axes])) - int(np.count_nonzero(free))
-        # Nodes beside a surface hold those that links connect with them, and what no surface cuts off is the whole.
-        holds = self.holds or self.lattice.holds or ends[1] > 0.0
-        c[cuts.inside > 0] = FIXED
-        found = replace(
-            before, links=arrays, c=backend.from_host(c), c_range=ends, fixed=fixed, holds=holds, cut=self.holds
-        )
-        return replace(operator, a=1.0, c=0.0, coefficients=found)

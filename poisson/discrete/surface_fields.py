@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.one_sided import Ends, one_sided
+from poisson.problem.sampling import Block
 from poisson.problem.surfaces import TINY
 
 if TYPE_CHECKING:
@@ -19,15 +20,18 @@ Values = NDArray[np.float64]
 Nodes = NDArray[np.int64]
 
 
-def write_beside(surface: Surface, u: NDArray[Any], gradient: NDArray[Any], flux: NDArray[Any] | None, a: Any) -> None:
+def write_beside(
+    surface: Surface, u: NDArray[Any], gradient: NDArray[Any], flux: NDArray[Any] | None, a: Any, block: Block
+) -> None:
     """Write both where differences across a surface would have no meaning, and zeros inside conductors and obstacles.
 
     On a surface that goes through a node the derivatives are those of the side outside. Across a dielectric the flux
     along each link is that of the discrete equations.
 
-    `u`: the solution, of the shape of the backends' arrays. `gradient`, `flux`: the same with one component for each
-    axis behind that. `a`: the coefficient at the nodes, of the shape of u, or a number.
+    `u`: the solution, of the shape of the backends' arrays. `gradient`, `flux`: on a block of the nodes, with one
+    component for each axis behind that. `a`: the coefficient at the nodes of the block, or a number.
     """
+    here = tuple(slice(*ends) for ends in block)
     beside = np.zeros(u.shape, dtype=bool)
     inside = surface.cuts.inside > 0
     on = _on_surface(surface)
@@ -37,10 +41,11 @@ def write_beside(surface: Surface, u: NDArray[Any], gradient: NDArray[Any], flux
             continue
         # What stands last of an end counts: a closed link before a surface on it.
         ends = Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        out = np.array(gradient[..., axis])
+        out, special = np.empty(u.shape), np.zeros(u.shape, dtype=bool)
         one_sided(surface.lattice, axis, u, ends, out)
-        gradient[..., axis] = out
-        beside.ravel()[ends.node] = True
+        special.ravel()[ends.node] = True
+        gradient[special[here], axis] = out[here][special[here]]
+        beside |= special
     inside.ravel()[on] = False
     if surface.obstacles:
         inside |= ~surface.volumes.positive()
@@ -48,6 +53,7 @@ def write_beside(surface: Surface, u: NDArray[Any], gradient: NDArray[Any], flux
             # The coefficient of a link that is open in part is no conductivity.
             for nodes in _link_nodes(surface, axis, surface.obstacles.links[axis].nodes):
                 beside.ravel()[nodes] = True
+    inside, beside = inside[here], beside[here]
     gradient[inside] = 0.0
     if flux is not None:
         flux[beside] = (

@@ -213,6 +213,22 @@ class DistributedBackend(Backend):
             found[there] = part
         return found
 
+    def around(self, array: DividedArray, lattice: Lattice) -> Any:
+        halo = self.halo_of(lattice)
+        if halo is not None and array.valid < 1:
+            halo.fill(array)
+            array.valid = EVERYWHERE
+        return self.local.around(array.values, lattice)
+
+    def changed(self, array: DividedArray) -> None:
+        array.valid = 0
+
+    def joined(self, values: NDArray[Any], places: NDArray[np.int64], size: int) -> NDArray[Any]:
+        found = np.empty(size, dtype=values.dtype)
+        for there, part in self.communicator.broadcast(self.communicator.gather((places, values))):
+            found[there] = part
+        return found
+
     # ---- recording
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:

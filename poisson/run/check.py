@@ -98,6 +98,10 @@ def check(case: Case, *, comm: Any = None) -> Findings:
     No array of the size of the grid is made, and no file is written.
     """
     problem = case.problem
+    if any(body.floating for body in problem.bodies):
+        from poisson.run.conductors import held
+
+        problem = held(problem, {})
     mistakes: list[str] = []
 
     def tried(work: Callable[[], Value]) -> Value | None:

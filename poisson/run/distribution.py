@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -84,9 +83,14 @@ def without_arrays(communicator: Communicator, given: Problem | None) -> tuple[P
 def with_arrays(ranks: Ranks, problem: Problem, given: Problem | None, names: tuple[str, ...]) -> Problem:
     """The problem of `without_arrays` with each rank's parts of the arrays that the first one has."""
     shape = problem.lattice.array_shape
-    found: Mapping[str, Any] = {
-        name: _from_first(ranks, getattr(given, name).values if given else None, shape) for name in names
-    }
+    found: dict[str, Any] = {}
+    for name in names:
+        values = getattr(given, name).values if given else None
+        # Surfaces are found on the whole grid by every rank.
+        whole = name == "a" and problem.bodies
+        found[name] = (
+            ranks.of_first(host(values) if ranks.speaks else None) if whole else _from_first(ranks, values, shape)
+        )
     fields: dict[str, Any] = {name: it if isinstance(it, ArrayField) else ArrayField(it) for name, it in found.items()}
     return replace(problem, **fields)
 

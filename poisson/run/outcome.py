@@ -85,10 +85,13 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
 
     if isinstance(setup.operations, SurfaceOperations):
         found = setup.operations.charges(result.u, setup.source)
-        origin = dict(origin) | {f"{CHARGE}{name}": charge for name, charge in found.items()}
+        totals = discretisation.total(*found.values())
+        origin = dict(origin) | {f"{CHARGE}{name}": charge for name, charge in zip(found, totals, strict=True)}
     if (surface := discretisation.surface) and surface.obstacles:
-        flows = surface.obstacles.flows_of(problem.bodies, np.asarray(backend.to_host(result.u), dtype=np.float64))
-        origin = dict(origin) | {f"{FLUX}{name}": flow for name, flow in flows.items()}
+        on_own = np.asarray(backend.to_host(result.u)[operator.lattice.owned], dtype=np.float64)
+        found = surface.obstacles.flows_of(problem.bodies, on_own, discretisation.ranges)
+        totals = discretisation.total(*found.values())
+        origin = dict(origin) | {f"{FLUX}{name}": flow for name, flow in zip(found, totals, strict=True)}
     fields: dict[str, NDArray[Any]] = {}
     if setup.differences is not None:
         named = tuple(name for name in wanted if name in VECTORS)

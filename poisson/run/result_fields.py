@@ -107,8 +107,10 @@ def vectors(
         if surface:
             from poisson.discrete.surface_fields import write_beside
 
-            a = discretisation.constant_a or discretisation.a(np, 0, gradient.shape[0])
-            write_beside(surface, backend.to_host(result.u), gradient, found.get("flux"), a)
+            a = discretisation.constant_a or discretisation.owned.a(np, 0, gradient.shape[0])
+            divided, every = operator.lattice.divided, (1,) * operator.dimension
+            u = backend.sample(result.u, operator.lattice, every) if divided else backend.to_host(result.u)
+            write_beside(surface, u, gradient, found.get("flux"), a, discretisation.ranges)
         if "E" in names:
             # Nobody else has the array where the gradient is not asked for.
             found["E"] = np.negative(gradient, out=None if "gradient" in names else gradient)
@@ -159,8 +161,7 @@ def error_of(
         if offset:
             xp.subtract(exact, offset, out=exact)
         error = xp.subtract(u[start:stop], exact, out=exact)
-        if own.surface:
-            own.surface.leave_out(xp, error, (start, stop))
+        own.leave_out(xp, error, start, stop)
         if values is not None:
             place.bring(error, values[start:stop])
         # Dirichlet faces have weight 1 here, but no error.
@@ -183,7 +184,7 @@ def _exact_mean(discretisation: Discretisation, place: Evaluation) -> float:
         volumes = own.volumes(xp, start, stop)
         if own.surface:
             volumes = volumes + xp.zeros((stop - start, *own.array_shape[1:]))
-            own.surface.leave_out(xp, volumes, (start, stop))
+            own.leave_out(xp, volumes, start, stop)
         return float((volumes * own.exact(xp, start, stop)).sum()), float(volumes.sum())
 
     with discretisation.agreed():

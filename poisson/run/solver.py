@@ -22,6 +22,7 @@ from poisson.case.settings import FieldName
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, PoissonError
 from poisson.output.record import POTENTIAL, SIGNAL
+from poisson.problem.fields import PartField
 from poisson.problem.given import Boundary, Condition, Data
 from poisson.problem.problem import Problem, no_problem
 from poisson.run import distribution, interrupts
@@ -440,6 +441,8 @@ class Solver:
                 raise CaseError([f"{min(others)}: other data where bodies float; allowed: a solver of their own"])
             if others:
                 problem = problem.having(**given)
+            if problem.bodies and isinstance(problem.a, PartField):
+                raise CaseError(["a: an array of a part of the grid; allowed with bodies: the whole on every process"])
             # A source has no say in what goes together.
             for clash in clashes(self.settings, self.run, problem) if others - {"f"} else ():
                 raise CaseError([f"{clash.path[0]}.{clash.path[1]}: {clash.item!r}; allowed: {clash.allowed}"])

@@ -137,8 +137,9 @@ def kind_of(operations: Operations, coarse: str) -> str:
     needed = operations.operator.fixed > 0 and operations.operator.lattice.divided
     if needed and (coarse == "geometric" or not able):
         raise GridError(
-            "nodes where a is 0 have no averages as coarse grids on several processes: use solver.coarse = 'galerkin', "
-            "an even number of nodes along a periodic axis, or a method without coarse grids"
+            "nodes in bodies, or where a is 0, have no averages as coarse grids on several processes: "
+            "use solver.coarse = 'galerkin', an even number of nodes along a periodic axis, or a method without coarse "
+            "grids"
         )
     if coarse != "auto" or needed:
         return "galerkin" if needed else coarse

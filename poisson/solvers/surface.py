@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Operations, Reduction
+from poisson.discrete.share import numbers_of, pieces_of
 from poisson.solvers.iteration import KRYLOV_GROWTH, Interruption, Iterate, Method, Norms, Preconditioner, Watch, never
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
@@ -38,10 +39,11 @@ class SurfaceOperations:
 
     def __init__(self, symmetric: Operations, surface: Surface) -> None:
         self.symmetric, self.corrects, self._surface = symmetric, surface.corrects, surface
-        backend = symmetric.backend
-        assert surface.beside is not None
+        backend, coefficients = symmetric.backend, symmetric.operator.coefficients
+        assert coefficients is not None and coefficients.beside is not None
+        self._on_host = coefficients.beside
         with backend.ordered():
-            self.rows = surface.beside.on(backend.array_module) if backend.views else surface.beside
+            self.rows = self._on_host.on(backend.array_module) if backend.views else self._on_host
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.symmetric, name)
@@ -62,39 +64,45 @@ class SurfaceOperations:
 
     def change(self, array: Array, changed: Callable[[Any, Callable[[Array], Any]], None]) -> None:
         """Change some values of an array, by a function of it and of what gives the values of others."""
-        backend = self.symmetric.backend
+        backend, lattice = self.symmetric.backend, self.symmetric.operator.lattice
         if backend.views:
             with backend.ordered():
-                changed(backend.view(array), backend.view)
-            return
-        values = np.array(backend.to_host(array))
-        changed(values, backend.to_host)
-        backend.assemble(values.shape, lambda _, start, stop: values[start:stop], array)
+                changed(backend.view(array), lambda other: backend.around(other, lattice))
+        else:
+            values = np.array(backend.to_host(array))
+            changed(values, lambda other: backend.around(other, lattice))
+            backend.assemble(values.shape, lambda _, start, stop: values[start:stop], array)
+        backend.changed(array)
 
     def hold(self, u: Array) -> None:
         """Write the values at the nodes inside."""
         xp = self.symmetric.backend.array_module if self.symmetric.backend.views else np
-        block = [(0, count) for count in self.symmetric.operator.array_shape]
-        self.change(u, lambda values, _: self._surface.held.write(xp, values, tuple(block)))
+
+        def write(values: Any, _: Callable[[Array], Any]) -> None:
+            for block, here in pieces_of(numbers_of(self.symmetric.operator.lattice)):
+                self._surface.held.write(xp, values[here], block)
+
+        self.change(u, write)
 
     def at_surfaces(self, array: Array) -> Values:
         """The values at the nodes beside surfaces, on the host."""
         return self._at(array, self.rows.index)
 
     def charges(self, u: Array, f: Array) -> dict[str, float]:
-        """The charges of the bodies (`poisson.discrete.charges`)."""
+        """The charges of the bodies (`poisson.discrete.charges`), or the part of them that this process has."""
         from poisson.discrete.charges import charges
 
-        surface, f = self._surface, self.symmetric.settled(f)
-        assert surface.beside is not None
-        return charges(surface, surface.beside, self.at_surfaces(u), self._at(u, self.rows.beside), self.at_surfaces(f))
+        f = self.symmetric.settled(f)
+        values = self.at_surfaces(u), self._at(u, self.rows.beside), self.at_surfaces(f)
+        return charges(self._surface, self._on_host, *values)
 
     def _at(self, array: Array, index: Any) -> Values:
         backend = self.symmetric.backend
+        values = backend.around(array, self.symmetric.operator.lattice)
         if not backend.views:
-            return np.asarray(backend.to_host(array)[index], dtype=np.float64)
+            return np.asarray(values[index], dtype=np.float64)
         with backend.ordered():
-            values = backend.view(array)[index]
+            values = values[index]
             return np.asarray(values if isinstance(values, np.ndarray) else values.get(), dtype=np.float64)
 
 
@@ -259,12 +267,14 @@ class SurfaceMethod(_Beside):
         f = operations.settled(f)
         watch = Watch(operations, stopping, observer, self._place)  # type: ignore[arg-type]
         status, now = self._begin(u, f, watch)
-        done, q, history, part = 0, np.zeros(operations.rows.scale.size), _Anderson(DEPTH), 0.0
+        rows = operations.rows
+        done, q, history, part = 0, np.zeros(rows.size), _Anderson(DEPTH), 0.0
         while status is None:
             if part:
-                step = history.next(q, operations.at_surfaces(self._r)) - q
+                lack = backend.joined(operations.at_surfaces(self._r), rows.place, rows.size)
+                step = history.next(q, lack) - q
                 q = q + step
-                self._add(step)
+                self._add(step[rows.place])
             aim, part = watch.target, GAIN
             if operations.corrects:
                 aim = max(0.5 * aim, GAIN * watch.norm(now)) if history.begun else 0.5 * aim
