@@ -29,7 +29,6 @@ from poisson.perf.timing import Timing, copy_bandwidth
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, laplacian_on, require_room
 from poisson.problem.problem import Problem
-from poisson.run.solver import Solver
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
 from poisson.solvers.memory import arrays_of
@@ -304,6 +303,9 @@ class _Whole:
     """A solver of one of `PROBLEMS`."""
 
     def __init__(self, solves: _Solves, name: str) -> None:
+        # Imported on use, as importing it takes much of the package.
+        from poisson.run.solver import Solver
+
         problem = PROBLEMS[name](solves.grid.shape)
         settings: dict[str, Any] = {"backend": solves.backend.name, "threads": solves.threads, "rtol": RTOL}
         self._solver = Solver(problem, **settings)
