@@ -37,9 +37,12 @@ class Transform(IntEnum):
 
 def extremes(axis: Axis) -> tuple[float, float, float]:
     """The lowest, the second and the highest eigenvalue, in a/h²."""
-    if axis.tabulated:
+    if axis.tabulated and (axis.transform is not None or axis.modes <= MOST_NODES_DENSE):
         values = np.sort(axis.eigenvalues)
         return float(values[0]), float(values[min(1, values.size - 1)]), float(values[-1])
+    if axis.tabulated:
+        low, second, high = _periodic_extremes(axis) if axis.wraps else _extremes_of(*_tridiagonal(axis))
+        return low if axis.holds else 0.0, second, high
     low, second, high = (4.0 * math.sin(angle) ** 2 for angle in _extreme_angles(axis))
     return low, second, high
 
@@ -103,6 +106,43 @@ def _extreme_angles(axis: Axis) -> tuple[float, float, float]:
     if axis.fixed == 0:
         return 0.0, step, math.pi / 2
     return step / 2, 3 * step / 2, (axis.nodes - 1.5) * step
+
+
+def _extremes_of(diagonal: Values, beside: Values) -> tuple[float, float, float]:
+    """The two lowest and the highest eigenvalue of a symmetric tridiagonal matrix, by bisection."""
+    from scipy.linalg import eigvalsh_tridiagonal
+
+    last = diagonal.size - 1
+    lowest, (high,) = (
+        eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=wanted) for wanted in ((0, 1), (last, last))
+    )
+    return float(lowest[0]), float(lowest[1]), float(high)
+
+
+def _periodic_extremes(axis: Axis) -> tuple[float, float, float]:
+    """The two lowest and the highest eigenvalue on an axis that wraps, the lowest being that of the constants.
+
+    Without the last node the matrix is tridiagonal, and its eigenvalues part those of the whole: below σ the whole has
+    as many as the rest, and one more where what the last node keeps when the others are eliminated is negative.
+    """
+    from scipy.linalg import solve_banded
+
+    lower, upper, extra = axis.couplings
+    diagonal, beside = lower + upper + extra, -np.sqrt(upper * np.roll(lower, -1))
+    lowest, next_lowest, highest = _extremes_of(diagonal[:-1], beside[:-2])
+    to_last = np.zeros(diagonal.size - 1)
+    to_last[[0, -1]] = beside[-1], beside[-2]
+    bands = np.zeros((3, to_last.size))
+    bands[0, 1:] = bands[2, :-1] = beside[:-2]
+
+    def between(low: float, high: float) -> float:
+        while low < (middle := (low + high) / 2) < high:
+            bands[1] = diagonal[:-1] - middle
+            kept = diagonal[-1] - middle - to_last @ solve_banded((1, 1), bands, to_last)
+            low, high = (low, middle) if kept < 0 else (middle, high)
+        return high
+
+    return 0.0, between(lowest, next_lowest), between(highest, axis.norm)
 
 
 def _symmetric(axis: Axis) -> Values:

@@ -18,6 +18,7 @@ from support.axes import ENDS, D, Example, N, P, R, examples, fixed_nodes, marks
 from support.operators import AXIS_RULES, name_of
 
 from poisson.discrete import reference
+from poisson.mesh import spectrum
 from poisson.mesh.axis import Axis, array_axis
 from poisson.mesh.boundary import Kind, Rule
 from poisson.mesh.placement import Cells, Nodes
@@ -157,6 +158,16 @@ def test_a_tabulated_axis_is_symmetric_in_its_control_widths(given: Example) -> 
     free = given.axis.free
     weighted = (given.axis.widths[:, None] * given.axis.matrix)[free, free]
     np.testing.assert_allclose(weighted, weighted.T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kinds", [(D, D), (D, N), (N, N), (P, P)])
+def test_the_extremes_of_a_long_axis(kinds: tuple[Kind, Kind], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of all eigenvalues, found without them."""
+    axis = Axis.placed(Nodes(np.cumsum(np.random.default_rng(7).uniform(0.2, 1.0, 700)), kinds))
+    values = np.sort(axis.eigenvalues)
+    found = Axis.placed(axis.placement)
+    monkeypatch.setattr(spectrum, "eigenvalues", None)
+    np.testing.assert_allclose(found.extremes, values[[0, 1, -1]], rtol=1e-11, atol=1e-14)
 
 
 def require_diagonal(axis: Axis, matrix: np.ndarray) -> None:
