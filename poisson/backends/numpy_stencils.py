@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,7 @@ class NumpyStencilTransfer(StencilTransferOperations):
         super().__init__(backend, transfer)
         self._lattice, self._coarse = transfer.fine.lattice, transfer.coarse.lattice
         self._here = (0,) * transfer.dimension
+        self._taking: dict[Offset, tuple[tuple[Array, ...], NDArray[np.bool_]]] = {}
 
     def restrict(self, fine: Array, coarse: Array) -> None:
         total = self._restricted(self._lattice.volumes().astype(fine.dtype) * fine)
@@ -154,17 +156,17 @@ class NumpyStencilTransfer(StencilTransferOperations):
         stencil, coarse, scale = self.transfer.fine, self.transfer.coarse, self.transfer.scale
         assert stencil.coefficients is not None
         excess, links = stencil.coefficients[0].astype(np.float64), list(links_of(stencil, np.float64))
-        rows = self._prolonged(np.ones(self._coarse.array_shape))
+        rows, weights = self._prolonged(np.ones(self._coarse.array_shape)), self._weights()
         out[0] = self._restricted(
             sum((link * (rows - shifted(self._lattice, rows, offset)) for offset, link in links), excess * rows)
         )
         for number, offset in enumerate(coarse.offsets, start=1):
-            total = np.zeros(self._coarse.array_shape)
-            for direction, weight in self._weights().items():
-                there = self._beside(offset, direction)
+            total, beside = np.zeros(self._coarse.array_shape), cache(partial(self._beside, weights, offset))
+            for direction, weight in weights.items():
+                there = beside(direction)
                 flow = self._taken(excess, direction) * there
                 for step, link in links:
-                    end = self._beside(offset, tuple(map(sum, zip(direction, step, strict=True))))
+                    end = beside(tuple(map(sum, zip(direction, step, strict=True))))
                     flow += self._taken(link, direction) * (there - end)
                 total += weight * flow
             out[number] = -scale * total
@@ -177,27 +179,33 @@ class NumpyStencilTransfer(StencilTransferOperations):
 
     def _taken(self, values: Array, direction: Offset) -> Array:
         """Values at the fine nodes in a direction of all coarse nodes; zero where there is none between coarse ones."""
-        values = shifted(self._lattice, values, direction)
-        for axis, line in enumerate(self._coarse.axes):
-            place = self._lattice.array_axis(axis)
-            if not self.transfer.halved[axis]:
-                continue
-            nodes = self._lattice.axes[axis].nodes
-            values = np.take(values, np.minimum(2 * np.arange(line.nodes), nodes - 1), axis=place)
-            none = np.zeros(line.nodes, dtype=bool)
-            none[-1] = 2 * (line.nodes - 1) >= nodes or (self._seam(axis) and direction[axis] > 0)
-            none[0] |= self._seam(axis) and direction[axis] < 0
-            values = np.where(self._coarse.along(axis, none), values.dtype.type(0), values)
-        return values
+        if direction not in self._taking:
+            self._taking[direction] = self._nodes(direction)
+        where, there = self._taking[direction]
+        return np.where(there, values[where], values.dtype.type(0))
+
+    def _nodes(self, direction: Offset) -> tuple[tuple[Array, ...], NDArray[np.bool_]]:
+        """Which fine nodes lie in a direction of all coarse nodes, and where there is one between coarse ones."""
+        where, there = [], np.ones(self._coarse.array_shape, dtype=bool)
+        for axis, (line, fine) in enumerate(zip(self._coarse.axes, self._lattice.axes, strict=True)):
+            index, step = np.arange(line.nodes), direction[axis]
+            halved, seam = self.transfer.halved[axis], self._seam(axis)
+            index = (np.minimum(2 * index, fine.nodes - 1) if halved else index) + step
+            inside = (index >= 0) & (index < fine.nodes) | fine.wraps
+            inside[-1] &= not (halved and (2 * (line.nodes - 1) >= fine.nodes or (seam and step > 0)))
+            inside[0] &= not (seam and step < 0)
+            where.append(index % fine.nodes)
+            there &= self._coarse.along(axis, inside)
+        return np.ix_(*reversed(where)), there
 
     def _seam(self, axis: int) -> bool:
         """Whether the first and the last coarse node are neighbours on the fine axis."""
         line = self._lattice.axes[axis]
         return line.wraps and self.transfer.halved[axis] and line.nodes % 2 == 1
 
-    def _beside(self, offset: Offset, direction: Offset) -> Array:
+    def _beside(self, weights: dict[Offset, Array], offset: Offset, direction: Offset) -> Array:
         """P of the fine nodes in a direction of all coarse nodes from the coarse neighbours of these."""
-        weights, found = self._weights(), np.zeros(self._coarse.array_shape)
+        found = np.zeros(self._coarse.array_shape)
         seams = [(False, True) if step and self._seam(axis) else (False,) for axis, step in enumerate(offset)]
         for crossed in itertools.product(*seams):
             # A coarse neighbour lies two fine nodes away where an axis is halved, and one across a seam.

@@ -166,8 +166,8 @@ class NotingRuntime:
         return None
 
 
-def run_every_operation(backend: gpu.GpuBackend, fine: Operator, *, transforms: bool = True) -> None:
-    """Launch every kernel there is on the arrays of a grid, those of transforms where they are asked for."""
+def run_every_operation(backend: gpu.GpuBackend, fine: Operator, *, along_axes: bool = True) -> None:
+    """Launch every kernel there is on the arrays of a grid, those that know one axis where they are asked for."""
     workload = Workload(backend, fine)
     for name in (name for name in OPERATIONS if name in MEASURED):
         for call in workload.calls(name, without=True):
@@ -181,13 +181,14 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator, *, transforms: 
     given: Any = backend.in_place(np.empty(fine.array_shape), lambda: None)
     backend.bind(fine).take(given, u, backend.reduction())
     backend.bind(fine).integrate(given, None, backend.reduction())
-    if transforms:
-        direct_solutions(backend, fine)
     lengths = tuple(np.ones(n) for n in fine.shape)
     cells = Staggered(fine.shape, (True,) * fine.dimension, lengths, lengths)
     for given in ((), (u,) * fine.dimension):
         backend.staggered(cells).divergence(1.0, (u,) * fine.dimension, out)
         backend.staggered(cells).subtract_gradient(1.0, out, (u,) * fine.dimension, given)
+    if not along_axes:
+        return
+    direct_solutions(backend, fine)
     for axis in range(fine.dimension):
         for derivative in backend.probe().derivatives(workload.bound(Differences)).values():
             derivative(axis, u, out)
@@ -237,26 +238,23 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     operations.clusters(0.1)
 
 
-def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator, *, one_by_one: bool) -> None:
+def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:
     """Launch the kernels of an operator that varies, on a grid of the same size.
 
-    With a mask in both coefficients, which takes the most registers, and where asked for with each of them as well.
+    With a mask in both coefficients, which takes the most registers; each of them alone is compiled for the emulation.
     """
     u, f = (backend.empty(like.array_shape) for _ in range(2))
-    both = ((u,) * like.dimension, f)
-    for links, reaction, fixed in ((both[0], None, 0), (None, f, 0), (*both, 0), (*both, 1))[0 if one_by_one else 3 :]:
-        a = replace(like, coefficients=Coefficients(links, reaction, (1.0, 1.0), (1.0, 1.0), fixed=fixed))
-        workload = Workload(backend, a)
-        varying = (name for name, spec in OPERATIONS.items() if spec.coefficients and name in MEASURED)
-        for name in (name for name in varying if name not in LIKE_SWEEP):
-            for call in workload.calls(name):
-                call()
-        for call in workload.calls("color_sweep"):
-            call(f=None)
-        for call in workload.calls("direction"):
-            call(beta=0.0)
-        if a.links is not None:
-            smooth_between_grids_that_halve(backend, a)
+    a = replace(like, coefficients=Coefficients((u,) * like.dimension, f, (1.0, 1.0), (1.0, 1.0), fixed=1))
+    workload = Workload(backend, a)
+    varying = (name for name, spec in OPERATIONS.items() if spec.coefficients and name in MEASURED)
+    for name in (name for name in varying if name not in LIKE_SWEEP):
+        for call in workload.calls(name):
+            call()
+    for call in workload.calls("color_sweep"):
+        call(f=None)
+    for call in workload.calls("direction"):
+        call(beta=0.0)
+    smooth_between_grids_that_halve(backend, a)
 
 
 def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> None:
@@ -266,9 +264,8 @@ def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> 
     fine, coarse = operator(shape, like.rules), operator(tuple(-(-n // 2) for n in shape), like.rules)
     u, f, out, work = (backend.empty(fine.array_shape) for _ in range(4))
     if like.coefficients is not None:
-        varies, given = like.reaction is not None, like.coefficients
         fine, coarse = (
-            replace(a, c=0.0, coefficients=replace(given, links=(x,) * a.dimension, c=x if varies else None))
+            replace(a, c=0.0, coefficients=replace(like.coefficients, links=(x,) * a.dimension, c=x))
             for a, x in ((fine, u), (coarse, backend.empty(coarse.array_shape)))
         )
     pair = (backend.bind(Transfer(fine, coarse)), backend.empty(coarse.array_shape))
@@ -333,24 +330,23 @@ def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90"
     """Every launch on a grid that fills a device; with faces of every kind more, where sm_90 is asked for.
 
     These are coefficients that vary and, in one type for each dimension, parts of a grid; where kernels take the most
-    registers, in float64 and 3D, a grid that does not fill it and coefficients one by one as well.
+    registers, in float64 and 3D, a grid that does not fill it as well.
     """
     runtime = NotingRuntime(architecture=architecture)
     backend = gpu.GpuBackend(np.dtype(dtype), runtime)
     small, large = SIZES[len(rules) // 2]
-    # Transforms know one axis, and the grids of mixed faces of the sample have every kind.
-    transforms = (dtype, len(rules) // 2) in SAMPLE or rules[:4] != MIXED[:4]
-    run_every_operation(backend, operator(large, rules), transforms=transforms)
+    # Transforms and derivatives know one axis, and the grids of mixed faces of the sample have every kind.
+    along_axes = (dtype, len(rules) // 2) in SAMPLE or rules[:4] != MIXED[:4]
+    run_every_operation(backend, operator(large, rules), along_axes=along_axes)
     # Masks and types are the same for all: one compilation for each dimension, and launches alone elsewhere.
     if rules == RULES[len(rules) // 2][0] or (dtype, len(rules) // 2, rules[:4]) in [
         (*case, MIXED[:4]) for case in SAMPLE
     ]:
         full_stencils(backend, operator(large, rules).lattice)
     if rules == RULES[len(rules) // 2][-1] and architecture == "sm_90":
-        most = (dtype, len(rules) // 2) == SAMPLE[-1]
-        if most:
+        if (dtype, len(rules) // 2) == SAMPLE[-1]:
             run_every_operation(backend, operator(small, rules))
-        operations_that_read_coefficients(backend, operator(large, rules), one_by_one=most)
+        operations_that_read_coefficients(backend, operator(large, rules))
         if (dtype, len(rules) // 2) in SAMPLE:
             operations_on_a_part(backend, operator(large, rules))
             passes_in_parts(backend, operator(large, rules))

@@ -4,11 +4,18 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import os
+import pickle
 import re
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+
+KEPT = Path(__file__).parents[2] / "build" / "nvrtc"
+"""Machine code under a digest of all that it depends on: to compile every kernel takes more than a minute."""
 
 PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu13")
 
@@ -132,8 +139,23 @@ def compile(source: str, options: tuple[str, ...] = (), arch: str = "sm_90") -> 
     the resources that ptxas reports. Raises `NvrtcMissing` if NVRTC is not installed; `NvrtcError` with the compiler's
     log, if it refuses the source or an option.
     """
-    library = _load()
     flags = [text.encode() for text in (f"--gpu-architecture={arch}", *options, "--ptxas-options=-v")]
+    recipe = b"\0".join((repr(version()).encode(), *flags, source.encode()))
+    kept = KEPT / hashlib.sha256(recipe).hexdigest()[:32]
+    if kept.exists():
+        image, log = pickle.loads(kept.read_bytes())
+    else:
+        image, log = _compiled(source, flags)
+        KEPT.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=KEPT, delete=False) as file:
+            file.write(pickle.dumps((image, log)))
+        os.replace(file.name, kept)  # other processes see all of it or nothing
+    return Cubin(image, parse_resources(log), log)
+
+
+def _compiled(source: str, flags: list[bytes]) -> tuple[bytes, str]:
+    """The machine code and the compiler's log."""
+    library = _load()
     program = _program()
     library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels", 0, None, None)
     try:
@@ -144,7 +166,7 @@ def compile(source: str, options: tuple[str, ...] = (), arch: str = "sm_90") -> 
         image = _read(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
-    return Cubin(image, parse_resources(log), log)
+    return image, log
 
 
 def _read(size_of: ctypes._NamedFuncPointer, read: ctypes._NamedFuncPointer, program: ctypes.c_void_p) -> bytes:
