@@ -142,8 +142,7 @@ def fill(path: Path, solution: Record, parts: Parts | None) -> None:
             _write_provenance(file.create_group("provenance"), solution)
             if solution.performance is not None:
                 _write_performance(file.create_group("performance"), solution.performance)
-            if not solution.problem.lattice.tabulated:  # VTK's image data are equally spaced
-                _write_vtk(file.create_group(VTK), solution)
+            _write_vtk(file.create_group(VTK), solution)
             file.attrs[CHECKSUM] = text_checksum(file)
     finally:
         sink.close()
@@ -251,10 +250,11 @@ def _write_coordinates(file: h5py.File, solution: Record) -> None:
         if (placed := grid.axes[axis].placement) is not None:
             scale.attrs["placement"] = "nodes" if placed.on_faces else "cells"
     if grid.angle is not None:
-        # Readers of XDMF know no angles.
+        # Readers of XDMF and VTK know no angles; the latter want three axes.
         r, phi, *z = (grid.along(axis, grid.coordinates(axis)) for axis in range(grid.dimension))
         points = np.broadcast_arrays(r * np.cos(phi), r * np.sin(phi), *z, *(0.0,) * (1 - len(z)))
-        _dataset(file, POINTS, np.stack(points, axis=-1)).attrs["long_name"] = "x, y and z of the nodes"
+        values = np.stack(points, axis=-1).reshape(-1, *grid.array_shape[-2:], 3)
+        _dataset(file, POINTS, values).attrs["long_name"] = "x, y and z of the nodes"
 
 
 def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, sink: Sink) -> None:
@@ -352,22 +352,34 @@ def _write_vtk(group: h5py.Group, solution: Record) -> None:
 
     References
     ----------
-    VTK File Formats, "VTKHDF File Format", image data, https://docs.vtk.org/en/latest/vtk_file_formats/vtkhdf_file_format
+    VTK File Formats, "VTKHDF File Format", image data, and from version 2.7 on rectilinear and structured grids, https://docs.vtk.org/en/latest/vtk_file_formats/vtkhdf_file_format
     """
     import h5py
 
     grid = solution.problem.lattice
     beside = 3 - grid.dimension
-    group.attrs["Version"] = (2, 0)
+    shape, attributes = (*grid.shape, *(1,) * beside), group.attrs
+    attributes["Version"] = (2, 7) if grid.tabulated else (2, 0)
     # VTK takes a text of fixed length only, which is also none of those that people may edit.
-    group.attrs["Type"] = np.bytes_("ImageData")
-    group.attrs["WholeExtent"] = [end for nodes in (*grid.shape, *(1,) * beside) for end in (0, nodes - 1)]
-    group.attrs["Origin"] = (*grid.lower, *(0.0,) * beside)
-    group.attrs["Spacing"] = (*grid.spacing, *(1.0,) * beside)
-    group.attrs["Direction"] = np.eye(3).ravel()
+    form = "StructuredGrid" if grid.angle is not None else "RectilinearGrid" if grid.tabulated else "ImageData"
+    attributes["Type"] = np.bytes_(form)
+    if not grid.tabulated:
+        attributes["WholeExtent"] = [end for nodes in shape for end in (0, nodes - 1)]
+        attributes["Origin"] = (*grid.lower, *(0.0,) * beside)
+        attributes["Spacing"] = (*grid.spacing, *(1.0,) * beside)
+        attributes["Direction"] = np.eye(3).ravel()
+    else:
+        attributes["Dimensions"] = np.array(shape, np.int32)
+    if grid.angle is not None:
+        group["Points"] = h5py.SoftLink(f"/{POINTS}")
+    elif grid.tabulated:
+        for axis, letter in enumerate("XYZ"):
+            there = axis < grid.dimension
+            group[f"{letter}Coordinates"] = h5py.SoftLink(f"/{grid.names[axis]}") if there else np.zeros(1)
     points = group.create_group("PointData")
-    for name in ("u", *solution.fields):
-        points[name] = h5py.SoftLink(f"/{name}")
+    for name, values in {"u": solution.u, **solution.fields}.items():
+        if values.ndim == grid.dimension or grid.angle is None:  # components along r and phi are none along x and y
+            points[name] = h5py.SoftLink(f"/{name}")
 
 
 def _text(text: str) -> str:

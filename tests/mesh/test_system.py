@@ -269,7 +269,7 @@ WRONG = {
     "boundary.x_lower.dirichlet=1.0": "boundary.x_lower: unknown key; allowed: all, z, z_lower, z_upper, r_lower",
     "domain.lower=[-1.0, 0.0]": "domain.r: a radius from -1; allowed: from 0 or more, and not periodic",
     "domain.system='sphere'": 'domain.system: "sphere" with 2 axes; allowed: "cartesian" with x or x, y or x, y, z',
-    "equation.f=x": "unknown name 'x' at column 1",
+    "equation.f=1 + x": "x at column 5 is not a coordinate of this case, which has r, z",
     "boundary.r_upper='open'": "another condition, because system = 'cylinder'",
     "body=[{inside='r < 0.1', dirichlet=1.0}]": "body: bodies beside system = 'cylinder'; allowed: none",
     "domain={system='polar', lower=[0.0, 0.0], upper=[1.0, 7.0], shape=[9, 9]}": "an angle of at most 2 pi",

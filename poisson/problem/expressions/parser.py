@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from poisson.errors import ExpressionError
+from poisson.mesh.system import ALL_AXES, RADIUS
 from poisson.problem.expressions.expression import Expression
 from poisson.problem.expressions.program import COMPARISONS, COORDINATES, FUNCTIONS, LOGIC, Builder, apply, is_condition
 from poisson.problem.expressions.writer import MAX_TEXT, PRECEDENCE
@@ -214,6 +215,10 @@ class _Parser:
             position = self.builder.number(self.numbers[name])
         elif name in COORDINATES and self.coordinates[0] in COORDINATES:
             _fail(f"{name} at column {column} is not a coordinate of a {len(self.coordinates)}D case")
+        elif name in ALL_AXES and self.coordinates[0] == RADIUS:
+            _fail(
+                f"{name} at column {column} is not a coordinate of this case, which has {', '.join(self.coordinates)}"
+            )
         else:
             self._unknown(name, column)
         if called:
