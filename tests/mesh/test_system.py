@@ -325,7 +325,7 @@ def test_a_disc_in_files_and_pictures(tmp_path: Path) -> None:
     loaded = poisson.load(path)
     assert loaded.problem == problem and set(loaded.fields) == {"E"}
     with h5py.File(path) as file:
-        points = file["points"][...]
+        (points,) = file["points"][...]
     r, phi = (problem.lattice.coordinates(axis) for axis in (0, 1))
     np.testing.assert_allclose(points[..., 0], r * np.cos(phi[:, None]), rtol=1e-14, atol=1e-14)
     text = path.with_suffix(".xmf").read_text("utf-8")
