@@ -29,7 +29,7 @@ inline Pack<T, N> load(const T* from) {
 
 template <int64_t N = LANES, class T>
 inline Pack<T, N> spread(T value) {
-    return Pack<T, N>{} + value;
+    return value - Pack<T, N>{};  // a sum would turn -0 into 0, and cost an addition
 }
 
 template <class T, int64_t N = LANES>

@@ -37,9 +37,9 @@ struct Bundle {
         *c[MOST_ROWS];
     const T* soon[MOST_SOON];
     // The tables of x from the column on, and the values of those of the middle axis and of the slowest one at each
-    // row.
+    // row, with the sums over both axes of what they add to c and to diag(A) where a is constant.
     const T* along_x[3];
-    T middle[3], slow[MOST_ROWS][3];
+    T middle[3], slow[MOST_ROWS][3], extra[MOST_ROWS], beside[MOST_ROWS];
     int64_t count;
     // Whether there is a second place, whether each is in memory and written around the cache, and whether the norms of
     // the tile's own residuals are wanted.
@@ -57,6 +57,8 @@ struct Bundle {
             if (solid) middle[n] = tables[a.table(1, 3) + stride[1] * n + j];
             slow[g][n] = tables[a.table(1 + solid, 3) + stride[1 + solid] * n + p];
         }
+        extra[g] = slow[g][2] + (solid ? middle[2] : 0);
+        beside[g] = slow[g][0] + slow[g][1] + (solid ? middle[0] + middle[1] : 0) + extra[g];
     }
 };
 
@@ -179,13 +181,18 @@ POISSON_INLINE P relaxed_varying(P centre, P f, const P (&neighbour)[6], const P
         return stay * centre + omega * add_neighbours<DIMENSION>(f, neighbour, weight) / diagonal<DIMENSION>(weight, c);
 }
 
-// What a row of `rows` has along tabulated axes, at a line whose values along x these are.
+// What a row of `rows` has along tabulated axes, at a line whose values along x these are: where a is constant, its
+// sums are those of the row and of the line.
 template <int DIMENSION, bool LINKED, class T>
 POISSON_INLINE Tabulated<Line<T>> tabulated_at(const Bundle<T>& rows, int64_t g, const Line<T> (&along_x)[3],
                                                const Line<T> (&link)[6], Line<T> c) {
     constexpr int64_t W = WIDE<T>;
     const T(&slow)[3] = rows.slow[g];
     const T(&next)[3] = DIMENSION == 3 ? rows.middle : slow;
+    if constexpr (!LINKED)
+        return {{along_x[0], along_x[1], spread<W>(next[0]), spread<W>(next[1]), spread<W>(slow[0]), spread<W>(slow[1])},
+                (along_x[2] + c) + rows.extra[g],
+                ((along_x[0] + along_x[1]) + along_x[2] + c) + rows.beside[g]};
     const Line<T> table[9] = {along_x[0],         along_x[1],         along_x[2],
                               spread<W>(next[0]), spread<W>(next[1]), spread<W>(next[2]),
                               spread<W>(slow[0]), spread<W>(slow[1]), spread<W>(slow[2])};

@@ -128,7 +128,7 @@ template <int DIMENSION, Varies VARIES, class P, class L, class Load>
 POISSON_INLINE void tables_of(const L& links, int64_t i, P (&table)[9], Load load) {
     if constexpr (tabulated(VARIES)) {
         for (int n = 0; n < 3; ++n) table[n] = load(links.along_x[n] + i);
-        for (int n = 0; n < 3 * (DIMENSION - 1); ++n) table[3 + n] = P{} + links.across[n];
+        for (int n = 0; n < 3 * (DIMENSION - 1); ++n) table[3 + n] = links.across[n] - P{};
     }
 }
 

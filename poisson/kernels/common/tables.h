@@ -32,16 +32,13 @@ POISSON_FORMULA Tabulated<T> tabulate(const T (&table)[9], const T (&link)[6], T
 template <int D, class T>
 POISSON_FORMULA T apply_tabulated(T centre, const T (&neighbour)[6], const Tabulated<T>& at) {
     T au = at.c * centre;
-    for (int axis = 0; axis < D; ++axis)
-        au += at.link[2 * axis] * (centre - neighbour[2 * axis]) +
-              at.link[2 * axis + 1] * (centre - neighbour[2 * axis + 1]);
+    for (int n = 0; n < 2 * D; ++n) au += at.link[n] * (centre - neighbour[n]);
     return au;
 }
 
 // f + what the neighbours add.
 template <int D, class T>
 POISSON_FORMULA T add_neighbours(T f, const T (&neighbour)[6], const Tabulated<T>& at) {
-    for (int axis = 0; axis < D; ++axis)
-        f += at.link[2 * axis] * neighbour[2 * axis] + at.link[2 * axis + 1] * neighbour[2 * axis + 1];
+    for (int n = 0; n < 2 * D; ++n) f += at.link[n] * neighbour[n];
     return f;
 }
