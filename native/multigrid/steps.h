@@ -190,9 +190,10 @@ POISSON_INLINE Tabulated<Line<T>> tabulated_at(const Bundle<T>& rows, int64_t g,
     const T(&slow)[3] = rows.slow[g];
     const T(&next)[3] = DIMENSION == 3 ? rows.middle : slow;
     if constexpr (!LINKED)
-        return {{along_x[0], along_x[1], spread<W>(next[0]), spread<W>(next[1]), spread<W>(slow[0]), spread<W>(slow[1])},
-                (along_x[2] + c) + rows.extra[g],
-                ((along_x[0] + along_x[1]) + along_x[2] + c) + rows.beside[g]};
+        return {
+            {along_x[0], along_x[1], spread<W>(next[0]), spread<W>(next[1]), spread<W>(slow[0]), spread<W>(slow[1])},
+            (along_x[2] + c) + rows.extra[g],
+            ((along_x[0] + along_x[1]) + along_x[2] + c) + rows.beside[g]};
     const Line<T> table[9] = {along_x[0],         along_x[1],         along_x[2],
                               spread<W>(next[0]), spread<W>(next[1]), spread<W>(next[2]),
                               spread<W>(slow[0]), spread<W>(slow[1]), spread<W>(slow[2])};

@@ -19,6 +19,8 @@ from poisson.backends.gpu.shapes import (
     SMALL_GRID,
     VARYING,
     Shape,
+    for_passes,
+    for_tables,
     nearest,
     with_registers,
 )
@@ -52,7 +54,11 @@ class ShapeChoice:
             wanted = "sweep" if kind == "laplacian" and operator.lattice.tabulated else kind
         shape = self._wanted(wanted, operator)
         if (operator.lattice.tabulated or operator.fixed) and kind not in BETWEEN_GRIDS:
-            shape = with_registers(shape)
+            alone = not operator.fixed
+            if kind == "sweeps" and alone:
+                shape = for_passes(shape, operator.dimension)
+            else:
+                shape = for_tables(shape, operator.dimension) if wanted == "sweep" and alone else with_registers(shape)
         # On a long, thin grid the longest march that the device's limit on blocks asks for.
         lines = MAX_BLOCKS * (shape.block_y if operator.dimension == 2 and kind != "sweeps" else 1)
         return replace(shape, march=max(shape.march, -(-operator.shape[-1] // lines)))

@@ -177,6 +177,10 @@ SHARED_BY_NORMS = 1 << 10
 """Bytes of it that the reduction of a norm may take."""
 ROOMY_THREADS = 512
 """Threads of a multiprocessor that may have 128 registers each."""
+TABLED_THREADS = {2: 768, 3: 1024}
+"""Threads of a multiprocessor that sweeps on tabulated axes have registers for, by dimension …"""
+MANY_REGISTERS_THREADS = 384
+"""… and passes of several steps in 2D."""
 MOST_RESIDENT = 2048
 """Threads that a multiprocessor holds at most."""
 
@@ -229,6 +233,19 @@ def with_registers(shape: Shape) -> Shape:
     threads = ROOMY_THREADS // shape.block_x
     lines = min(shape.block_y * shape.rows, threads)
     return replace(shape, block_y=lines, rows=1, resident=max(1, min(shape.resident, threads // lines)))
+
+
+def for_tables(shape: Shape, dimension: int) -> Shape:
+    """The shape of a sweep on tabulated axes: so many blocks that a thread has 80 registers in 2D and 64 in 3D."""
+    return replace(shape, resident=TABLED_THREADS[dimension] // (shape.block_x * shape.block_y))
+
+
+def for_passes(shape: Shape, dimension: int) -> Shape:
+    """The shape of several steps in a pass on tabulated axes: in 2D line by line, with 160 registers."""
+    shape = with_registers(shape)
+    if dimension == 3:
+        return shape
+    return replace(shape, unroll=1, resident=max(1, MANY_REGISTERS_THREADS // (shape.block_x * shape.block_y)))
 
 
 def nearest(architecture: str) -> str:

@@ -27,8 +27,8 @@ from poisson.backends.gpu.shapes import (
     SMOOTH_SHAPES,
     SMOOTH_STAGES,
     Shape,
+    for_passes,
     owned_lines,
-    with_registers,
     with_room,
 )
 from poisson.backends.transfers import TransferOperations
@@ -165,7 +165,7 @@ class PassLauncher(OperatorLauncher):
         kind = "varying " * (self.operator.varies and step.stages > 0) + step.kind
         shape = SMOOTH_SHAPES[self.operator.dimension, kind][self.backend.width == 2]
         if self.operator.lattice.tabulated and (step.stages > 0 or step.zero):
-            shape = with_registers(shape)
+            shape = for_passes(shape, self.operator.dimension)
         elif self.operator.fixed and step.stages == 0:
             shape = replace(shape, resident=max(1, shape.resident - 1))  # a mask takes some registers
         march, shortest, slowest = shape.march, SHORTEST_MARCH[self.operator.dimension], self.operator.shape[-1]

@@ -26,7 +26,7 @@ class Tables:
     def __init__(self, backend: Launcher, operator: Operator) -> None:
         self._backend = backend
         lines = [line for line in operator.lattice.axes if line.tabulated]
-        self.factors = tuple(backend.runtime.allocate(3 * self._stride(line), backend.dtype) for line in lines)
+        self.factors = tuple(backend.runtime.allocate(4 * self._stride(line), backend.dtype) for line in lines)
         self.widths = tuple(backend.runtime.allocate(line.nodes, np.dtype(np.float64)) for line in lines)
         for line, values in zip(lines, self.widths, strict=True):
             backend.runtime.upload(line.widths, values)
@@ -40,9 +40,9 @@ class Tables:
             self._backend.runtime.upload(self._table(line, coupling).astype(self._backend.dtype), values)
 
     def _table(self, line: Axis, coupling: float) -> NDArray[np.float64]:
-        """lower, upper and extra times a/h², with those of the outermost nodes, or around, beyond the ends."""
+        """lower, upper, extra and their sum times a/h², with those of the outermost nodes, or around, beyond the ends."""
         index, _ = _with_margins(line, self._backend.width)
-        return coupling * np.concatenate([values[index] for values in line.couplings])
+        return coupling * np.concatenate([values[index] for values in (*line.couplings, np.sum(line.couplings, axis=0))])
 
     def _stride(self, line: Axis) -> int:
         return _with_margins(line, self._backend.width)[0].size

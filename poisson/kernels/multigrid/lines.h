@@ -43,6 +43,8 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     const Columns<EDGE> own(strip, nx);
     const CoarseColumns<EDGE> coarse_own(own.column, coarser.nx);
     const LaneWeights weights(coarser, own.column, nx);
+    Links links = {};
+    load_along_x(a, own.column, links);
     // Before `begin` no stage needs a line, nor from `end` on. Behind the last line a restriction sees its image.
     const int begin = first - STAGES - FURTHER_S;
     const int end = last + (FURTHER_S ? last % 2 : 0) + STAGES;
@@ -125,20 +127,21 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         if (ZERO) {
             Pack source = {};
             if (SOURCE) source = slots.f[SLOT(s, F_SLOTS)][lane];
+            load_along_y(a, s, links);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n)
-                change.node[n] = scale_at(a, Place{0, own.column, s, 0}, Links{}, n, scale.of[0]) * source.node[n];
+                change.node[n] = scale_at(a, Place{0, own.column, s, 0}, links, n, scale.of[0]) * source.node[n];
         }
         if (CORRECT) change = correction(s);
         if (ZERO || CORRECT) {
             const bool fixed_line = is_fixed(image(s, ny, RULE_SL, RULE_SU), ny, RULE_SL, RULE_SU);
-            Links links;
+            Links masked;
 #if MASKED
-            links.c = load_nodes<EDGE, Pack>(a.reaction + a.pitch * image(s, ny, RULE_SL, RULE_SU), own.place);
+            masked.c = load_nodes<EDGE, Pack>(a.reaction + a.pitch * image(s, ny, RULE_SL, RULE_SU), own.place);
 #endif
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n)
-                upper.node[n] += fixed_line || own.fixed[n] || is_masked(links, n) ? (real)0 : change.node[n];
+                upper.node[n] += fixed_line || own.fixed[n] || is_masked(masked, n) ? (real)0 : change.node[n];
         }
 #pragma unroll
         for (int t = 0; t < STAGES; ++t) {
@@ -152,15 +155,24 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             const real from_left = lane_below(middle.node[WIDTH - 1], 1);
             const real from_right = lane_above(middle.node[0], 1);
             Pack relaxed;
+            load_along_y(a, j, links);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n) {
                 const real left = n == 0 ? from_left : middle.node[n > 0 ? n - 1 : 0];
                 const real right = n == WIDTH - 1 ? from_right : middle.node[n < WIDTH - 1 ? n + 1 : 0];
-                const real au = apply_at(a, at, Links{}, n, middle.node[n], left, right, lower[t].node[n],
-                                         upper.node[n], (real)0, (real)0);
-                const real r = fixed_line || own.fixed[n] ? (real)0 : residual_of(source.node[n], au);
+                const bool holds = fixed_line || own.fixed[n];
+                if (BY_SUM && !(RESIDUAL && t == SWEEPS) && !(NORM && t == STAGES - 1)) {
+                    const real neighbour[6] = {left, right, lower[t].node[n], upper.node[n]};
+                    const real value =
+                        sweep_by_sum(a, at, links, n, source.node[n], middle.node[n], neighbour, scale.of[t + ZERO]);
+                    relaxed.node[n] = holds ? middle.node[n] : value;
+                    continue;
+                }
+                const real au = apply_at(a, at, links, n, middle.node[n], left, right, lower[t].node[n], upper.node[n],
+                                         (real)0, (real)0);
+                const real r = holds ? (real)0 : residual_of(source.node[n], au);
                 relaxed.node[n] =
-                    RESIDUAL && t == SWEEPS ? r : relax_at(a, at, Links{}, n, middle.node[n], r, scale.of[t + ZERO]);
+                    RESIDUAL && t == SWEEPS ? r : relax_at(a, at, links, n, middle.node[n], r, scale.of[t + ZERO]);
                 if (NORM && t == STAGES - 1) {
                     if (own.owned && own.column + n < nx && j >= first && j < last && counts(j, 0, ny, 1)) norms.add(r);
                 }

@@ -182,6 +182,11 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     Pack source[STAGES + ZERO > 0 ? STAGES + ZERO : 1][ROWS] = {};
     Pack correction[ROWS] = {};
     Links links[ROWS] = {};
+#pragma unroll
+    for (int l = 0; l < ROWS; ++l) {
+        load_along_x(a, own.column, links[l]);
+        load_along_y(a, row + line + l, links[l]);
+    }
     ask_for(begin);
     if (CORRECT) {
         ask_for_coarse(HALVE_S ? begin >> 1 : begin);
@@ -205,6 +210,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             upper[l] = next_u[l];
             Pack change = {};
             if (ZERO) {
+                load_along_z(a, s, links[l]);
 #pragma unroll
                 for (int n = 0; n < WIDTH; ++n)
                     change.node[n] = scale_at(a, Place{0, own.column, row + line + l, s}, links[l], n, scale.of[0]) *
@@ -268,14 +274,23 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
 #if LINKS
                 links[l].x_below = lane_below(links[l].x.node[WIDTH - 1], 1);
 #endif
+                load_along_z(a, k, links[l]);
 #pragma unroll
                 for (int n = 0; n < WIDTH; ++n) {
                     const real left = n == 0 ? from_left : middle.node[n > 0 ? n - 1 : 0];
                     const real right = n == WIDTH - 1 ? from_right : middle.node[n < WIDTH - 1 ? n + 1 : 0];
-                    const real au = apply_at(a, at, links[l], n, middle.node[n], left, right, y_lower.node[n],
-                                             y_upper.node[n], lower[t][l].node[n], upper[l].node[n]);
                     const real f_node = SOURCE ? source[t + ZERO][l].node[n] : (real)0;
                     const bool holds = fixed || fixed_line[l] || own.fixed[n] || is_masked(links[l], n);
+                    if (BY_SUM && !(RESIDUAL && t == SWEEPS) && !(NORM && t == STAGES - 1)) {
+                        const real neighbour[6] = {
+                            left, right, y_lower.node[n], y_upper.node[n], lower[t][l].node[n], upper[l].node[n]};
+                        const real value =
+                            sweep_by_sum(a, at, links[l], n, f_node, middle.node[n], neighbour, scale.of[t + ZERO]);
+                        relaxed[l].node[n] = holds ? middle.node[n] : value;
+                        continue;
+                    }
+                    const real au = apply_at(a, at, links[l], n, middle.node[n], left, right, y_lower.node[n],
+                                             y_upper.node[n], lower[t][l].node[n], upper[l].node[n]);
                     const real r = holds ? (real)0 : residual_of(f_node, au);
                     relaxed[l].node[n] = RESIDUAL && t == SWEEPS
                                              ? r

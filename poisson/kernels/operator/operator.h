@@ -55,8 +55,8 @@
 #define IS_MASKED(offset) false
 #endif
 
-// Of each tabulated axis: lower, upper and extra as common/tables.h has them, behind one another with TABLE_MARGIN more
-// nodes on each side, where a pass may look; and the control widths over the spacing.
+// Of each tabulated axis: lower, upper and extra as common/tables.h has them and their sum, behind one another with
+// TABLE_MARGIN more nodes on each side, where a pass may look; and the control widths over the spacing.
 #define TABLE_MARGIN 160
 #define TABLE_STRIDE(n) (((n) + 2 * TABLE_MARGIN + WIDTH - 1) / WIDTH * WIDTH)
 #if TABULATED & 1
@@ -169,8 +169,19 @@ struct Place {
     int i, j, k;
 };
 
-// What varies at the nodes of a pack: the coefficients of their links, and c. x.node[n] is above the node n.
+// lower, upper, extra and their sum, of the nodes of a pack along x and of the pack along the other axes. A thread
+// keeps in registers what does not change on its way.
+#if TABULATED
+struct Tables {
+    real x[WIDTH][4], y[4], z[4];
+};
+#endif
+
+// What varies at the nodes of a pack: the coefficients of their links, c and tables. x.node[n] is above the node n.
 struct Links {
+#if TABULATED
+    Tables tables;
+#endif
 #if LINKS
     real x_below;
     Pack x, y_below, y_above;
@@ -183,8 +194,49 @@ struct Links {
 #endif
 };
 
-// The links below along the slowest axis.
+// The tables at a node of an axis; a uniform one has its weight for both links.
+__device__ __forceinline__ void load_table(const real* __restrict__ values, int i, int n, real (&table)[4]) {
+#pragma unroll
+    for (int m = 0; m < 4; ++m) table[m] = values[m * TABLE_STRIDE(n) + TABLE_MARGIN + i];
+}
+__device__ __forceinline__ void spread_weight(real weight, real (&table)[4]) {
+    table[0] = table[1] = weight;
+    table[2] = 0;
+    table[3] = 2 * weight;
+}
+// Those of a pack along x, from its first node on, and along the other axes.
+__device__ __forceinline__ void load_along_x(const Operator& a, int i, Links& links) {
+#if TABULATED
+#pragma unroll
+    for (int n = 0; n < WIDTH; ++n)
+#if TABULATED & 1
+        load_table(a.table_x, i + n, a.nx, links.tables.x[n]);
+#else
+        spread_weight(a.weight_x, links.tables.x[n]);
+#endif
+#endif
+}
+__device__ __forceinline__ void load_along_y(const Operator& a, int j, Links& links) {
+#if TABULATED & 2
+    load_table(a.table_y, j, a.ny, links.tables.y);
+#elif TABULATED
+    spread_weight(a.weight_y, links.tables.y);
+#endif
+}
+__device__ __forceinline__ void load_along_z(const Operator& a, int k, Links& links) {
+#if TABULATED & 4
+    load_table(a.table_z, k, a.nz, links.tables.z);
+#elif TABULATED
+    spread_weight(a.weight_z, links.tables.z);
+#endif
+}
+
+// What a march along the slowest axis begins with: the links below along it, and the tables of the other axes.
 __device__ __forceinline__ void load_lowest(const Operator& a, const Place& at, Links& links) {
+    load_along_x(a, at.i, links);
+#if DIMENSION == 3
+    load_along_y(a, at.j, links);
+#endif
 #if LINKS && DIMENSION == 2
     links.y_below = load(a.links_y + at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j));
 #elif LINKS
@@ -194,6 +246,11 @@ __device__ __forceinline__ void load_lowest(const Operator& a, const Place& at, 
 
 // All others.
 __device__ __forceinline__ void load_others(const Operator& a, const Place& at, Links& links) {
+#if DIMENSION == 2
+    load_along_y(a, at.j, links);
+#else
+    load_along_z(a, at.k, links);
+#endif
 #if LINKS
     links.x_below = a.links_x[at.offset + (link_below(at.i, a.nx, RULE_XL) - at.i)];
     links.x = load(a.links_x + at.offset);
@@ -210,6 +267,9 @@ __device__ __forceinline__ void load_others(const Operator& a, const Place& at, 
 
 // What varies at one node, which counts as the first of a pack: it need not lie where a pack begins.
 __device__ __forceinline__ void load_lone(const Operator& a, const Place& at, Links& links) {
+    load_along_x(a, at.i, links);
+    load_along_y(a, at.j, links);
+    load_along_z(a, at.k, links);
 #if LINKS
     const index_t plane = a.pitch * a.ny;
     links.x_below = a.links_x[at.offset + (link_below(at.i, a.nx, RULE_XL) - at.i)];
@@ -279,36 +339,19 @@ __device__ __forceinline__ real reaction_at(const Operator& a, const Links& link
 }
 
 #if TABULATED
-// The table of common/tables.h at a node; a uniform axis has its weight for both links.
-__device__ __forceinline__ void table_of_axis(const real* __restrict__ values, int i, int n, real* table) {
-    const real* const at = values + TABLE_MARGIN + i;
-    table[0] = at[0];
-    table[1] = at[TABLE_STRIDE(n)];
-    table[2] = at[2 * TABLE_STRIDE(n)];
-}
-__device__ __forceinline__ void table_at(const Operator& a, const Place& at, int n, real (&table)[9]) {
-    table[0] = table[1] = a.weight_x;
-    table[3] = table[4] = a.weight_y;
-    table[6] = table[7] = a.weight_z;
-    table[2] = table[5] = table[8] = 0;
-#if TABULATED & 1
-    table_of_axis(a.table_x, at.i + n, a.nx, table);
-#endif
-#if TABULATED & 2
-    table_of_axis(a.table_y, at.j, a.ny, table + 3);
-#endif
-#if TABULATED & 4
-    table_of_axis(a.table_z, at.k, a.nz, table + 6);
-#endif
-}
 // What common/tables.h has of the node n of a pack.
 __device__ __forceinline__ Tabulated<real> tabulated_at(const Operator& a, const Place& at, const Links& links, int n) {
-    real table[9], link[6] = {};
-    table_at(a, at, n, table);
+    const real(&x)[4] = links.tables.x[n], (&y)[4] = links.tables.y, (&z)[4] = links.tables.z;
 #if LINKS
+    const real table[9] = {x[0], x[1], x[2], y[0], y[1], y[2], z[0], z[1], z[2]};
+    real link[6];
     links_at(a, at, links, n, link);
-#endif
     return tabulate<DIMENSION, LINKS>(table, link, reaction_at(a, links, n));
+#else
+    const bool solid = DIMENSION == 3;
+    const real c = reaction_at(a, links, n), extra = solid ? y[2] + z[2] : y[2], diagonal = solid ? y[3] + z[3] : y[3];
+    return {{x[0], x[1], y[0], y[1], z[0], z[1]}, (x[2] + c) + extra, (x[3] + c) + diagonal};
+#endif
 }
 #endif
 
@@ -353,9 +396,26 @@ __device__ __forceinline__ real diagonal_at(const Operator& a, const Place& at, 
 // omega over the diagonal where that varies. At a node of the mask the diagonal may be zero.
 __device__ __forceinline__ real scale_at(const Operator& a, const Place& at, const Links& links, int n, real scale) {
     if (is_masked(links, n)) return 0;
+    if (TABULATED) return scale * inverse_of(diagonal_at(a, at, links, n));
     return VARIES ? scale / diagonal_at(a, at, links, n) : scale;
 }
 __device__ __forceinline__ real relax_at(const Operator& a, const Place& at, const Links& links, int n, real centre,
                                          real residual, real scale) {
     return relax(centre, residual, scale_at(a, at, links, n, scale));
+}
+
+// The same step from f and the neighbours. On tabulated axes it adds up what these give: fewer operations, and a
+// rounding error relative to u, as `smooth` of the library has; with TABULATED_BY_SUM=0 it goes by the residual.
+#ifndef TABULATED_BY_SUM
+#define TABULATED_BY_SUM 1
+#endif
+#define BY_SUM (TABULATED && TABULATED_BY_SUM)
+__device__ __forceinline__ real sweep_by_sum(const Operator& a, const Place& at, const Links& links, int n, real f,
+                                             real centre, const real (&neighbour)[6], real scale) {
+#if TABULATED
+    const Tabulated<real> here = tabulated_at(a, at, links, n);
+    return (1 - scale) * centre + scale * inverse_of(here.diagonal) * add_neighbours<DIMENSION>(f, neighbour, here);
+#else
+    return centre;
+#endif
 }
