@@ -40,9 +40,10 @@ class Tables:
             self._backend.runtime.upload(self._table(line, coupling).astype(self._backend.dtype), values)
 
     def _table(self, line: Axis, coupling: float) -> NDArray[np.float64]:
-        """lower, upper, extra and their sum times a/h², with those of the outermost nodes, or around, beyond the ends."""
+        """lower, upper, extra and their sum times a/h²; beyond the ends those of the outermost nodes, or around."""
         index, _ = _with_margins(line, self._backend.width)
-        return coupling * np.concatenate([values[index] for values in (*line.couplings, np.sum(line.couplings, axis=0))])
+        factors = np.stack(line.couplings)[:, index]
+        return coupling * np.concatenate([*factors, factors.sum(axis=0)])
 
     def _stride(self, line: Axis) -> int:
         return _with_margins(line, self._backend.width)[0].size
