@@ -16,26 +16,31 @@ from poisson.problem.surfaces import coordinates_of
 if TYPE_CHECKING:
     from poisson.discrete.beside import Rows
     from poisson.discrete.surface import Surface
+    from poisson.mesh.lattice import Lattice
+    from poisson.problem.problem import Problem
 
 Values = NDArray[np.float64]
 
 
-def charges(surface: Surface, rows: Rows, u: Values, beside: Values, source: Values) -> dict[str, float]:
+def charges(
+    problem: Problem, surface: Surface, rows: Rows, u: Values, beside: Values, source: Values
+) -> dict[str, float]:
     """∮ −a ∂u/∂n over the surface of each body with given values, with the normal out of the body, by its name.
 
     The flow out of the surface beside a node is the balance of the node: the flows through its whole links, and c and f
     there. Charges, outflow and ∫(f − c u) outside of the bodies add up to the integral of the residual.
 
-    `rows`: the operator at the nodes beside surfaces, or at those of one process, whose part of the charges is returned
-    then. `u`, `source`: u and the source at these nodes. `beside`: u at their neighbours.
+    `problem`: with f and c. `rows`: the operator at the nodes beside surfaces, or at those of one process, whose part
+    of the charges is returned then. `u`, `source`: u and the source at these nodes. `beside`: u at their neighbours.
     """
-    problem, ends = surface.problem, rows.ends
+    ends = rows.ends
     row = np.searchsorted(rows.nodes, surface.cuts.node[ends])
     out = (rows.links * (u - beside)).sum(axis=0) + rows.rest * u - (source - rows.terms)
     lost = 1.0 - rows.share
     if lost.any():
         f, c = (
-            _at(surface, f"equation.{name}", given, rows.nodes) for name, given in (("f", problem.f), ("c", problem.c))
+            _at(problem.lattice, f"equation.{name}", given, rows.nodes)
+            for name, given in (("f", problem.f), ("c", problem.c))
         )
         out += lost * (f - c * u)
     volumes = np.broadcast_to(surface.lattice.volumes(), surface.shape)[np.unravel_index(rows.nodes, surface.shape)]
@@ -50,12 +55,12 @@ def charges(surface: Surface, rows: Rows, u: Values, beside: Values, source: Val
     return {body.name: float(found[i]) for i, body in enumerate(problem.bodies) if body.kind == "dirichlet"}
 
 
-def _at(surface: Surface, key: str, given: Any, nodes: NDArray[np.int64]) -> Any:
+def _at(lattice: Lattice, key: str, given: Any, nodes: NDArray[np.int64]) -> Any:
     """A field at some nodes."""
     if (constant := number(given)) is not None:
         return constant
     if hasattr(given, "read"):
-        shape = surface.problem.lattice.array_shape
+        shape = lattice.array_shape
         numbers = np.unravel_index(nodes, shape)
         # No more than a process has whose nodes these are.
         block = [
@@ -64,4 +69,4 @@ def _at(surface: Surface, key: str, given: Any, nodes: NDArray[np.int64]) -> Any
         ]
         values = np.asarray(stored(given, np, block), dtype=np.float64).reshape([stop - start for start, stop in block])
         return values[tuple(each - start for each, (start, _) in zip(numbers, block, strict=True))]
-    return evaluated(key, given, np, coordinates_of(surface.problem.lattice, nodes), ())
+    return evaluated(key, given, np, coordinates_of(lattice, nodes), ())

@@ -453,3 +453,9 @@ def _some_rows(lattice: Lattice, start: int, stop: int) -> Lattice:
     """Rows (planes in 3D) of a lattice, or of a part of one that has them, with a halo of one row beside them."""
     slowest = lattice.dimension - 1
     return lattice.replaced(slowest, lattice.axes[slowest].undivided.part(start, stop, 1))
+
+
+def carry(problem: Problem, before: Problem) -> None:
+    """Give a problem the surfaces of one that differs from it in f, and in data of faces and bodies, alone."""
+    if problem.bodies and "_surface" not in problem.__dict__ and (surface := Discretisation(before).surface):
+        surface.carry(problem)

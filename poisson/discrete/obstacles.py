@@ -52,13 +52,18 @@ class Obstacles:
     """The open parts of a whole lattice beside bodies with a flow through their surfaces, and the flow.
 
     `open`: of the volumes, their faces and the surface, whose bodies have their numbers among all of the problem, from
-    1. `g`, `alpha`: g' and α' at each piece of the surface, times the area.
+    1. `g`, `alpha`: g' and α' at each piece of the surface, times the area. `passed`: g' over g, times the area.
     """
 
     lattice: Lattice
     open: CutVolumes
     g: Values
     alpha: Values
+    passed: Values
+
+    def having(self, bodies: Sequence[Body]) -> Obstacles:
+        """The same with other g."""
+        return replace(self, g=_data(self.open, bodies, alpha=False) * self.passed)
 
     @property
     def source(self) -> Sparse:
@@ -129,7 +134,7 @@ class Obstacles:
             centres=self.open.centres[kept],
             body=self.open.body[kept],
         )
-        return replace(self, open=opened, g=self.g[kept], alpha=self.alpha[kept])
+        return replace(self, open=opened, g=self.g[kept], alpha=self.alpha[kept], passed=self.passed[kept])
 
     def _on_nodes(self, values: Values) -> Sparse:
         lengths = [axis.lengths for axis in reversed(self.lattice.axes)]
@@ -158,19 +163,23 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Value
         values, index = _at_corners(level)
         pieces.append(Piece(tuple(along.start or 0 for along in index), values, number))
     found = _with_thin_ones(lattice, bodies, pieces, np.concatenate(closed))
-    points, areas = list(found.centres.T), found.areas
-    g, alpha = np.zeros(areas.size), np.zeros(areas.size)
-    for number in numbers:
-        own, given = found.body == number, bodies[number - 1]
-        for key, out in ((given.kind, g), ("alpha", alpha)):
-            data = getattr(given, key)
-            if data is not None and own.any():
-                out[own] = _at_surface(f"body.{number}.{key}", data, [place[own] for place in points])
+    points, g, alpha = list(found.centres.T), _data(found, bodies, alpha=False), _data(found, bodies, alpha=True)
     nodes = [axis.coordinates[found.cut[lattice.array_axis(number)]] for number, axis in enumerate(lattice.axes)]
     distance = sum((place - node) * along for place, node, along in zip(points, nodes, found.normals.T, strict=True))
     here = a().reshape(lattice.array_shape)[found.cut] if alpha.any() else 1.0
-    passed = areas / np.maximum(1.0 + alpha * distance / here, PASSED)
-    return Obstacles(lattice, found, g * passed, alpha * passed)
+    passed = found.areas / np.maximum(1.0 + alpha * distance / here, PASSED)
+    return Obstacles(lattice, found, g * passed, alpha * passed, passed)
+
+
+def _data(found: CutVolumes, bodies: Sequence[Body], *, alpha: bool) -> Values:
+    """α at each piece of the surfaces, or g."""
+    points, out = list(found.centres.T), np.zeros(found.body.size)
+    for number in set(found.body.tolist()):
+        own, given = found.body == number, bodies[number - 1]
+        key = "alpha" if alpha else given.kind
+        if (data := getattr(given, key)) is not None:
+            out[own] = _at_surface(f"body.{number}.{key}", data, [place[own] for place in points])
+    return out
 
 
 def _require_insulator(number: int, body: Body) -> None:

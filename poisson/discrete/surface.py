@@ -13,6 +13,7 @@ solves in the symmetric form, and `Rows` has what this leaves of the other one.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -68,6 +69,17 @@ class Surface:
         self.lattice = problem.lattice.of_arrays
         self.shape = self.lattice.array_shape
         self._exact: dict[Lattice, list[Values]] = {}
+
+    def carry(self, problem: Problem) -> None:
+        """Give the surfaces to a problem that differs in f, and in data of faces and bodies, alone."""
+        found = copy.copy(self)
+        found.problem = problem
+        if problem.bodies is not self.problem.bodies:
+            for name in ("given", "terms", "source", "held"):
+                found.__dict__.pop(name, None)
+            if found.obstacles:
+                found.__dict__["obstacles"] = found.obstacles.having(problem.bodies)
+        problem.__dict__.update(_surface=found, cuts=found.cuts)
 
     @property
     def corrects(self) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from poisson.errors import CaseError
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem, number
+from poisson.run.operator import unchanged
+from poisson.solvers.status import Status
 
 if TYPE_CHECKING:
     from poisson.case import Case
@@ -67,7 +69,7 @@ class Capacitance:
         return all(solution.status.success for solution in self.solutions)
 
 
-def capacitance(problem: Problem, **options: Any) -> Capacitance:
+def capacitance(problem: Problem, *, comm: Any = None, **options: Any) -> Capacitance:
     """The capacitance matrix of the bodies with given potentials or charges, and of the Dirichlet faces.
 
     The symmetric form is solved, once for each body; f and the potentials that are given play no part. The matrix is
@@ -77,6 +79,8 @@ def capacitance(problem: Problem, **options: Any) -> Capacitance:
     ----------
     problem : Problem
         With bodies that are ``dirichlet`` or ``floating``, beside any obstacles and dielectrics, and with c = 0.
+    comm : communicator of mpi4py, optional
+        The processes that solve together, each of which calls this and gets all.
     **options
         As `poisson.Solver` takes them; by default ``rtol=1e-10``.
 
@@ -99,20 +103,23 @@ def capacitance(problem: Problem, **options: Any) -> Capacitance:
     >>> found.names, found.matrix[:2, :2].round(2).tolist()  # 2π / ln(0.9/0.25) = 4.91
     (('wire', 'body2', 'faces'), [[4.9, -4.9], [-4.9, 4.9]])
     """
+    from poisson.run.ranks import communicator_of
     from poisson.run.request import Request
 
     run: dict[str, Any] = {
         name: options.pop(name) for name in ("backend", "precision", "threads", "ranks") if name in options
     }
     fields, order = options.pop("fields", ()), options.pop("order", 2)
-    return _capacitance(Request.of_problem(problem, {"rtol": RTOL} | options, run, fields, order))
+    return _capacitance(
+        Request.of_problem(problem, {"rtol": RTOL} | options, run, fields, order, communicator_of(comm))
+    )
 
 
-def capacitance_of(case: Case) -> Capacitance:
+def capacitance_of(case: Case, comm: Any = None) -> Capacitance:
     """The same of a case, with its settings."""
     from poisson.run.request import Request
 
-    return _capacitance(Request.of_case(case))
+    return _capacitance(Request.of_case(case, comm))
 
 
 def _capacitance(request: Request) -> Capacitance:
@@ -125,10 +132,11 @@ def _capacitance(request: Request) -> Capacitance:
     absorbs = any(face.absorbs for face in problem.faces) or any(body.kind == "robin" for body in problem.bodies)
     if number(problem.c) != 0.0 or absorbs or problem.open_faces:
         raise CaseError(["equation.c: c, a robin condition or an open face; allowed for capacitances: c = 0, no alpha"])
+    units = [_unit(replace(problem, surface="symmetric"), body) for body in conductors]
+    solver = of_request(Solver, replace(request, problem=units[0]))
     solutions, rows = [], []
-    for body in conductors:
-        given = _unit(replace(problem, surface="symmetric"), body)
-        solution = of_request(Solver, replace(request, problem=given)).keep_on(None, None, lambda: False)
+    for unit in units:
+        solution = solver.keep_on(None, None, lambda: False, bodies=unit.bodies)
         solutions.append(solution)
         rows.append([solution.bodies[each.name]["charge"] for each in conductors])
     matrix = np.array(rows)
@@ -141,34 +149,50 @@ def _capacitance(request: Request) -> Capacitance:
     return Capacitance(names, matrix, tuple(solutions))
 
 
-def potentials(request: Request) -> dict[str, float]:
-    """The potentials of the bodies that float, by name.
+class Floating:
+    """The bodies of a problem that float, whose potentials follow from their charges by superposition.
 
-    With all of them at 0 each has some charge; with one of them at 1 and all other data zero it has its influence.
-
-    Raises CaseError if nothing determines them.
+    With all of them at 0 each has some charge; with one of them at 1 and all other data zero it has its influence,
+    which is found once for the coefficients. Raises `CaseError` if nothing determines them.
     """
-    from poisson.run.solver import Solver, of_request
 
-    problem = request.problem
-    absorbs = number(problem.c) != 0.0 or any(face.kind.fixes or face.absorbs for face in problem.faces)
-    if not absorbs and all(body.kind not in ("dirichlet", "robin") for body in problem.bodies):
-        raise CaseError([UNHELD])
-    floating = [body for body in problem.bodies if body.floating]
+    def __init__(self, problem: Problem) -> None:
+        absorbs = number(problem.c) != 0.0 or any(face.kind.fixes or face.absorbs for face in problem.faces)
+        if not absorbs and all(body.kind not in ("dirichlet", "robin") for body in problem.bodies):
+            raise CaseError([UNHELD])
+        self.problem = problem
+        self._bodies = [body for body in problem.bodies if body.floating]
+        self._influence: tuple[Problem, NDArray[np.float64]] | None = None
 
-    def charges(given: Problem) -> list[float]:
-        solver = of_request(Solver, replace(request, problem=given, fields=(), count=False))
-        found = solver.keep_on(None, None, lambda: False).bodies
-        return [found[body.name]["charge"] for body in floating]
+    def settled(self, problem: Problem, solve: Callable[[Problem], Solution]) -> tuple[Problem, Mapping[str, float]]:
+        """A problem whose bodies float at 0, at their potentials; after an interrupted solve at 0 still.
 
-    missing = np.array([body.charge for body in floating]) - charges(held(problem, {}))
-    influence = np.array([charges(_unit(problem, body)) for body in floating]).T
-    values = np.linalg.eigvals(influence)
-    if not np.abs(values).min() > SINGULAR * np.abs(values).max():
-        raise CaseError([UNHELD])
-    found = np.linalg.solve(influence, missing)
-    log.info("%s", ", ".join(f"{body.name} floats at {value:.6g}" for body, value in zip(floating, found, strict=True)))
-    return {body.name: float(value) for body, value in zip(floating, found, strict=True)}
+        `solve`: the solution of a problem that differs from it in data. Raises `CaseError` as the class does.
+        """
+        ended = False
+
+        def charges(given: Problem) -> list[float]:
+            nonlocal ended
+            found = solve(given)
+            ended |= found.status is Status.INTERRUPTED
+            return [found.bodies[body.name]["charge"] for body in self._bodies]
+
+        missing = np.array([body.charge for body in self._bodies]) - charges(replace(problem, exact=None))
+        if self._influence is None or unchanged(problem, self._influence[0]) != {"a", "c"}:
+            floating = replace(problem, bodies=self.problem.bodies)
+            units = [_unit(floating, body) for body in self._bodies]
+            self._influence = problem, np.array([charges(unit) for unit in units]).T
+        influence = self._influence[1]
+        if ended:
+            self._influence = None
+            return problem, dict.fromkeys((body.name for body in self._bodies), 0.0)
+        values = np.linalg.eigvals(influence)
+        if not np.abs(values).min() > SINGULAR * np.abs(values).max():
+            raise CaseError([UNHELD])
+        pairs = zip(self._bodies, np.linalg.solve(influence, missing), strict=True)
+        found = {body.name: float(value) for body, value in pairs}
+        log.info("%s", ", ".join(f"{name} floats at {value:.6g}" for name, value in found.items()))
+        return held(replace(problem, bodies=self.problem.bodies), found), found
 
 
 def held(problem: Problem, values: Mapping[str, float]) -> Problem:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from poisson.run.setup import Setup, on_host
 from poisson.solvers.spectrum import fill_free, weighted_mean
 from poisson.words import article
 
+if TYPE_CHECKING:
+    from poisson.problem.bodies import Body
+
 
 class Loader:
     """Fills the arrays of a setup; what the faces add is kept until they change.
@@ -37,7 +40,7 @@ class Loader:
         self._setup = setup
         # Arrays that are written by rows of a whole grid, and not by slabs.
         self._whole = share is None and setup.backend.views
-        self._faces: tuple[tuple[Face, ...], FaceTerms] | None = None
+        self._faces: tuple[tuple[tuple[Face, ...], tuple[Body, ...]], FaceTerms] | None = None
         self._unread: list[tuple[Reduction, Callable[[], None]]] = []
         self._places: dict[str, Reduction] = {}
 
@@ -177,8 +180,11 @@ class Loader:
     def _terms(self, discretisation: Discretisation) -> FaceTerms:
         """The terms of the faces; data that may have changed since they were read are read again."""
         problem = discretisation.problem
-        if self._faces is None or self._faces[0] is not problem.faces or not all(map(_lasts, problem.faces)):
-            self._faces = problem.faces, FaceTerms(problem).on(self._setup.backend.array_module)
+        given = problem.faces, problem.bodies
+        before = self._faces[0] if self._faces else (None, None)
+        if given[0] is not before[0] or given[1] is not before[1] or not all(map(_lasts, problem.faces)):
+            self._faces = given, FaceTerms(problem).on(self._setup.backend.array_module)
+        assert self._faces is not None
         return self._faces[1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import platform
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -39,6 +40,16 @@ if TYPE_CHECKING:
     from poisson.run.setup import Setup
     from poisson.solvers.iteration import Iterate
     from poisson.solvers.stopping import SolveResult
+
+
+class Clock:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
 
 
 class Solved(NamedTuple):
@@ -84,7 +95,7 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 
     if isinstance(setup.operations, SurfaceOperations):
-        found = setup.operations.charges(result.u, setup.source)
+        found = setup.operations.charges(result.u, setup.source, problem)
         totals = discretisation.total(*found.values())
         origin = dict(origin) | {f"{CHARGE}{name}": charge for name, charge in zip(found, totals, strict=True)}
     if (surface := discretisation.surface) and surface.obstacles:
@@ -93,8 +104,8 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         totals = discretisation.total(*found.values())
         origin = dict(origin) | {f"{FLUX}{name}": flow for name, flow in zip(found, totals, strict=True)}
     fields: dict[str, NDArray[Any]] = {}
-    if setup.differences is not None:
-        named = tuple(name for name in wanted if name in VECTORS)
+    named = tuple(name for name in wanted if name in VECTORS)
+    if setup.differences is not None and named:
         fields |= result_fields.vectors(backend, setup.differences, discretisation, operator, result, named)
         beyond = sum(not all_finite(values) for values in fields.values())
         in_range = discretisation.total(float(beyond))[0] == 0.0

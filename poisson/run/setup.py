@@ -8,7 +8,7 @@ import math
 import weakref
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import SolveResult, Stopping
 from poisson.solvers.surface import SurfaceOperations
+
+if TYPE_CHECKING:
+    from poisson.problem.bodies import Body
 
 
 def on_host(slab: Slab) -> Slab:
@@ -67,7 +70,7 @@ class Setup:
     work: Array | None = None  # For what comes after a solve, where the method leaves no array to it.
     u: Array | None = None  # The iterate; None while there is none, as the one before went to its user (`hand_over`).
     _f: Array | None = None
-    _faces: tuple[tuple[Face, ...], tuple[float, float]] | None = None
+    _faces: tuple[tuple[Face, ...], tuple[Body, ...], tuple[float, float]] | None = None
     _returned: _Returned = field(default_factory=lambda: _Returned())
     source: Array | None = None  # What is solved for: `f`, or a source in the memory of the caller.
     # The source in the memory of the caller, where faces add nothing to it, whatever the precision.
@@ -189,10 +192,14 @@ class Setup:
         """
         backend, operator = self.backend, self.operator
         self.discretisation = discretisation
-        faces = discretisation.problem.faces
-        if self._faces is None or self._faces[0] is not faces:
-            self._faces = faces, discretisation.boundary_range(np)  # faces are small
-        least, largest = self._faces[1]
+        faces, bodies = discretisation.problem.faces, discretisation.problem.bodies
+        if self._faces is None or self._faces[0] is not faces or self._faces[1] is not bodies:
+            if surface := discretisation.surface if self._faces else None:
+                for operations in {id(each): each for each in (self.operations, self.stand_in)}.values():
+                    if isinstance(operations, SurfaceOperations):
+                        operations.take(surface)
+            self._faces = faces, bodies, discretisation.boundary_range(np)  # faces are small
+        least, largest = self._faces[2]
         boundary, data = max(-least, largest), 0.0
         if not discretisation.absorbs_nowhere:
             least, largest = min(least, 0.0), max(largest, 0.0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from poisson.backends.ledger import Ledger
 from poisson.case import Case
 from poisson.case.combinations import clashes
 from poisson.case.settings import FieldName
-from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.discrete.discretisation import Discretisation, Operator, carry
 from poisson.errors import CaseError, PoissonError
 from poisson.output.record import POTENTIAL, SIGNAL
 from poisson.problem.fields import PartField
@@ -35,14 +35,17 @@ from poisson.run.loader import Loader, sources_of
 from poisson.run.method import renewed, set_up, set_up_on
 from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.operator import unchanged
-from poisson.run.outcome import Solved, apart, finish, provenance, require_place, unfinished
+from poisson.run.outcome import Clock, Solved, apart, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.request import BackendName, Method, Options, Precision, Request
 from poisson.run.solution import Interrupted, Solution
 from poisson.solvers import registry
-from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer
+
+if TYPE_CHECKING:
+    from poisson.problem.bodies import Body
+    from poisson.run.conductors import Floating
 
 CTRL_C = (signal.SIGINT,)
 """The signals that end a solve started from Python; looking at more would take a part of a small solve."""
@@ -135,13 +138,12 @@ class Solver:
         return of_request(cls, Request.of_case(case, comm, count=count))
 
     def _begin(self, request: Request) -> None:
-        self._potentials: dict[str, str | int | float] = {}
+        self._floating: Floating | None = None
         if any(body.floating for body in request.problem.bodies):
-            from poisson.run.conductors import held, potentials
+            from poisson.run.conductors import Floating, held
 
-            found = potentials(request)
-            request = replace(request, problem=held(request.problem, found))
-            self._potentials = {f"{POTENTIAL}{name}": value for name, value in found.items()}
+            self._floating = Floating(request.problem)
+            request = replace(request, problem=held(request.problem, {}))
         self.request = request
         self.problem, self.settings, self.run, self.ranks = (
             request.problem,
@@ -153,10 +155,10 @@ class Solver:
         self._seconds = 0.0
         self._failed: dict[str, str] = {}
         self._checked = False
-        start = time.perf_counter()
+        clock = Clock()
         with np.errstate(all="ignore"), self.ranks.speaking(), self.ranks.communicator.together():
             self._set_up_somewhere()
-        self._seconds = time.perf_counter() - start
+        self._seconds = clock.seconds()
 
     def _set_up_somewhere(self) -> None:
         """Set up on the backend asked for, or on the first that does not fail where ``auto`` may choose it."""
@@ -180,8 +182,9 @@ class Solver:
         # Arrays, plans and kernels belong to one solver in one process: a copy sets up its own.
         if self.ranks.size > 1:
             raise PoissonError("a Solver on several processes cannot be copied or pickled: make one on each process")
-        asked = self.request
-        return _rebuilt, (type(self), asked.problem, asked.settings, asked.run, asked.fields, asked.order, asked.count)
+        problem = self._floating.problem if self._floating else self.request.problem
+        alone = Ranks(communicator_of(None), self.run.ranks)
+        return of_request, (type(self), replace(self.request, problem=problem, ranks=alone))
 
     @property
     def backend(self) -> Backend:
@@ -362,7 +365,7 @@ class Solver:
 
     def _together(self, sources: Sequence[Any]) -> list[Solution | None]:
         """The solutions for sources that are solved for at once; None for others."""
-        if self.request.fields or self.ranks.size > 1:
+        if self.request.fields or self.ranks.size > 1 or self._floating:
             return [None] * len(sources)
         with self._exclusive.use(), self._setup.backend.in_use():
             self._take_operator(self.problem)
@@ -374,15 +377,19 @@ class Solver:
         observer: Observer | None,
         interrupted: Callable[[], bool] | None,
         f: Data | None = None,
+        *,
+        bodies: tuple[Body, ...] = (),
     ) -> Solution:
         """Solve, from a checkpoint on and with others on the way, without a word of the end or of concerns.
+
+        `bodies`: the same bodies with other values.
 
         Examples
         --------
         >>> poisson.Solver(poisson.Problem.on_box((33, 33), f=1.0)).keep_on(None, None, lambda: False).status
         <Status.CONVERGED: 'converged'>
         """
-        return self._solve_somewhere({"f": f}, None, observer, interrupted, checkpoints)
+        return self._solve_somewhere({"f": f}, None, observer, interrupted, checkpoints, bodies)
 
     def _solve_somewhere(
         self,
@@ -391,6 +398,7 @@ class Solver:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] | None = None,
         checkpoints: Checkpoints | None = None,
+        bodies: tuple[Body, ...] = (),
     ) -> Solution:
         """Solve where the solver is set up, and on the next backend where that fails and ``auto`` had chosen it.
 
@@ -405,7 +413,7 @@ class Solver:
                 falls_back, used = falling_back(setup.local, self.request), setup.backend.in_use()
                 try:
                     with used, ranks.communicator.together(), falls_back, np.errstate(all="ignore"):
-                        solution = self._solve(given, out, observer, asked, checkpoints)
+                        solution = self._solve(given, out, observer, asked, checkpoints, bodies)
                         continue
                 except NextBackend as failed:
                     self._failed[failed.name] = failed.reason
@@ -426,8 +434,11 @@ class Solver:
         observer: Observer | None,
         interrupted: Callable[[], bool],
         checkpoints: Checkpoints | None,
+        bodies: tuple[Body, ...],
     ) -> Solution:
         ranks, problem = self.ranks, self.problem
+        if bodies:
+            problem = replace(problem, bodies=bodies)
         shape = problem.lattice.array_shape
         if ranks.size > 1:
             backend = self._setup.backend
@@ -437,8 +448,6 @@ class Solver:
             }
         with ranks.agreed():
             others = {name for name, data in given.items() if data is not None}
-            if others and self._potentials:
-                raise CaseError([f"{min(others)}: other data where bodies float; allowed: a solver of their own"])
             if others:
                 problem = problem.having(**given)
             if problem.bodies and isinstance(problem.a, PartField):
@@ -449,25 +458,50 @@ class Solver:
             if out is not None:
                 require_place(out, ranks, shape, self._setup.backend)
                 problem = apart(problem, out, self._setup.local)
-        clock, started = _Clock(), datetime.now(UTC)
+        if self._floating is None:
+            return self._solve_for(problem, self.request, out, observer, interrupted, checkpoints)
+        clock, ledger, before = Clock(), self._setup.ledger, self._seconds
+        bare = replace(self.request, fields=())
+        with ledger.paused() if ledger else contextlib.nullcontext():
+            problem, potentials = self._floating.settled(
+                problem, lambda each: self._solve_for(each, bare, interrupted=interrupted)
+            )
+        self._seconds = before + clock.seconds()
+        return self._solve_for(problem, self.request, out, observer, interrupted, checkpoints, potentials)
+
+    def _solve_for(
+        self,
+        problem: Problem,
+        request: Request,
+        out: Any = None,
+        observer: Observer | None = None,
+        interrupted: Callable[[], bool] = lambda: False,
+        checkpoints: Checkpoints | None = None,
+        potentials: Mapping[str, float] = MappingProxyType({}),
+    ) -> Solution:
+        """Solve a problem with the operator of the setup, or with other coefficients."""
+        ranks = self.ranks
+        clock, started = Clock(), datetime.now(UTC)
         if problem is not self._operator_of:
             self._take_operator(problem)
         setup = self._setup
         data, discretisation = checkpoints.resumed(problem) if checkpoints else problem, setup.discretisation
         if discretisation.problem is not data:
+            carry(data, problem)
             discretisation = Discretisation(data, share=ranks.share)
         discretisation = self._loader.fill(discretisation)
         times = {"setup": clock.seconds() + self._seconds}
         self._seconds = 0.0
-        origin = provenance(setup, started) | ranks.provenance() | self._potentials
+        origin = provenance(setup, started) | ranks.provenance()
+        origin |= {f"{POTENTIAL}{name}": value for name, value in potentials.items()}
         stopping = setup.stopping
         asked = ranks.interrupted(interrupted)
         begun, between = None, lambda iterate: asked()
         if checkpoints:
             begun = checkpoints.begun
-            made = partial(unfinished, self.request, setup, problem, origin)
+            made = partial(unfinished, request, setup, problem, origin)
             between = checkpoints.between(ranks, asked, made)
-        clock = _Clock()
+        clock = Clock()
         if problem.guess and setup.operator.singular and not begun:
             remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
         method = setup.method_for(guess=problem.guess)
@@ -481,9 +515,9 @@ class Solver:
         times["solve"] = clock.seconds()
         with ranks.agreed():
             self._loader.require_finite()
-        clock = _Clock()
+        clock = Clock()
         origin["method"] = setup.described_with(result.instead)
-        solution = finish(self.request, setup, Solved(problem, discretisation, result, out, times, origin))
+        solution = finish(request, setup, Solved(problem, discretisation, result, out, times, origin))
         times["finish"] = clock.seconds()
         return solution if ranks.size == 1 else replace(solution, times=ranks.slowest(times))
 
@@ -491,30 +525,19 @@ class Solver:
         """Set up again what depends on the operator, and on the boundary values, where they are others."""
         before = self._operator_of
         same = before and problem.a is before.a and problem.c is before.c and problem.faces is before.faces
-        if before is None or not (same or unchanged(problem, before) == {"a", "c"}):
+        alike = before is not None and (same or unchanged(problem, before) == {"a", "c"})
+        if before is not None and alike:
+            carry(problem, before)
+        if before is None or not alike:
             # What ends this leaves arrays that are those of neither problem.
             self._operator_of = None
             request = replace(self.request, problem=problem)
             if before is None or not renewed(self._setup, request, before):
                 self._setup = set_up_on(self._setup.local, request)
                 self._loader = Loader(self._setup, self.ranks.share)
-        elif problem.faces is not before.faces:
+        elif problem.faces is not before.faces or problem.bodies is not before.bodies:
             self._setup.take_boundary(Discretisation(problem, share=self.ranks.share))
         self._operator_of = problem
-
-
-def _rebuilt(
-    kind: type[Solver],
-    problem: Problem,
-    settings: SolverSettings,
-    run: RunSettings,
-    fields: tuple[str, ...],
-    order: int,
-    count: bool,
-) -> Solver:
-    """Make the copy of a copied or pickled solver."""
-    ranks = Ranks(communicator_of(None), run.ranks)
-    return of_request(kind, Request(problem, settings, run, fields, order, ranks, count))
 
 
 def of_request(kind: type[Solver], request: Request) -> Solver:
@@ -523,13 +546,3 @@ def of_request(kind: type[Solver], request: Request) -> Solver:
     solver._arrays = (None, ())
     solver._begin(request)
     return solver
-
-
-class _Clock:
-    """Seconds since it was made."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-
-    def seconds(self) -> float:
-        return time.perf_counter() - self._start

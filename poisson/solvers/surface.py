@@ -20,6 +20,7 @@ from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
 
 if TYPE_CHECKING:
     from poisson.discrete.surface import Surface
+    from poisson.problem.problem import Problem
 
 Values = NDArray[np.float64]
 
@@ -88,13 +89,22 @@ class SurfaceOperations:
         """The values at the nodes beside surfaces, on the host."""
         return self._at(array, self.rows.index)
 
-    def charges(self, u: Array, f: Array) -> dict[str, float]:
+    def take(self, surface: Surface) -> None:
+        """Go over to surfaces with other values."""
+        rows, backend = self._on_host, self.symmetric.backend
+        row, constant = np.searchsorted(rows.nodes, surface.cuts.node[rows.ends]), np.zeros(rows.nodes.size)
+        np.add.at(constant, row, -rows.extra * surface.given[rows.ends])
+        self._surface, self._on_host = surface, replace(rows, constant=constant, terms=surface.terms[rows.place])
+        with backend.ordered():
+            self.rows = self._on_host.on(backend.array_module) if backend.views else self._on_host
+
+    def charges(self, u: Array, f: Array, problem: Problem) -> dict[str, float]:
         """The charges of the bodies (`poisson.discrete.charges`), or the part of them that this process has."""
         from poisson.discrete.charges import charges
 
         f = self.symmetric.settled(f)
         values = self.at_surfaces(u), self._at(u, self.rows.beside), self.at_surfaces(f)
-        return charges(self._surface, self._on_host, *values)
+        return charges(problem, self._surface, self._on_host, *values)
 
     def _at(self, array: Array, index: Any) -> Values:
         backend = self.symmetric.backend

@@ -169,15 +169,62 @@ def test_what_has_no_capacitance_is_refused(given: dict[str, Any], line: str) ->
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
 
 
-def test_potentials_that_nothing_determines_are_refused_and_other_data_too() -> None:
+def test_potentials_that_nothing_determines_are_refused() -> None:
     body = poisson.Body(sphere(0.5, 0.5, radius=0.2), floating=True)
     with pytest.raises(poisson.PoissonError, match=r"^body: nothing but bodies that float; allowed: a body or a face"):
         poisson.solve(poisson.Problem.on_box((17, 17), boundary={"all": {"neumann": 0.0}}, bodies=[body]))
-    solver = poisson.Solver(poisson.Problem.on_box((17, 17), bodies=[body]))
-    with pytest.raises(
-        poisson.PoissonError, match=r"^f: other data where bodies float; allowed: a solver of their own"
+
+
+def test_a_solver_takes_other_data_beside_bodies_and_sets_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What floats has its influence once; other coefficients are another one."""
+    from poisson.run import method, solver
+
+    made: list[object] = []
+    set_up, solve_for = method.set_up_on, solver.Solver._solve_for
+
+    def counted(*given: Any) -> Any:
+        made.append("setup")
+        return set_up(*given)
+
+    def solved(*given: Any, **more: Any) -> Any:
+        made.append("solve")
+        return solve_for(*given, **more)
+
+    monkeypatch.setattr(method, "set_up_on", counted)
+    monkeypatch.setattr(solver, "set_up_on", counted)
+    monkeypatch.setattr(solver.Solver, "_solve_for", solved)
+    bodies = [
+        poisson.Body(sphere(0.3, 0.4, radius=0.15), floating=True, charge=1.0, name="one"),
+        poisson.Body(sphere(0.7, 0.6, radius=0.1), floating=True, name="two"),
+        poisson.Body("y < 0.13", dirichlet="x", name="floor"),
+        poisson.Body(sphere(0.75, 0.25, radius=0.08), neumann=0.3, name="heater"),
+    ]
+    given = {"f": 1.0, "a": "1 + x", "boundary": {"x": "periodic", "all": 0.0}, "bodies": bodies}
+    solver_of_all = poisson.Solver(poisson.Problem.on_box((24, 33), **given), rtol=1e-10)  # type: ignore[arg-type]
+    for other, steps in (
+        ({}, ["setup"] + ["solve"] * 4),
+        ({"f": "x*y + 3"}, ["solve"] * 2),
+        ({"boundary": {"y_upper": "1 + x"}}, ["solve"] * 2),
+        ({"a": "2 + x"}, ["solve", "setup"] + ["solve"] * 3),
+        ({"f": 2.0}, ["solve", "setup"] + ["solve"] * 3),
     ):
-        solver.solve(f=1.0)
+        found = solver_of_all.solve(**other)  # type: ignore[arg-type]
+        assert made == steps
+        boundary = {"boundary": given["boundary"] | other["boundary"]} if "boundary" in other else {}  # type: ignore[operator]
+        alone = poisson.solve(poisson.Problem.on_box((24, 33), **given | other | boundary), rtol=1e-10)  # type: ignore[arg-type, operator]
+        np.testing.assert_allclose(found.u, alone.u, rtol=0.0, atol=1e-9)
+        for name, values in alone.bodies.items():
+            assert found.bodies[name] == pytest.approx(values, rel=1e-7, abs=1e-8)
+        made.clear()
+    matrix = poisson.capacitance(poisson.Problem.on_box((24, 33), **given)).matrix  # type: ignore[arg-type]
+    assert made == ["setup"] + ["solve"] * 3 and matrix.shape == (4, 4)
+
+
+def test_the_charge_is_that_of_the_source_that_a_solver_was_given() -> None:
+    body = poisson.Body(sphere(0.5, 0.5, radius=0.2), dirichlet=1.0)
+    solver = poisson.Solver(poisson.Problem.on_box((17, 17), bodies=[body]), rtol=1e-11)
+    alone = poisson.solve(poisson.Problem.on_box((17, 17), f="10 + x", bodies=[body]), rtol=1e-11)
+    assert solver.solve(f="10 + x").bodies["body1"]["charge"] == pytest.approx(alone.bodies["body1"]["charge"])
 
 
 @pytest.mark.gpu
