@@ -42,6 +42,7 @@ from poisson.problem.mistakes import Path as Keys
 from poisson.problem.problem import Coefficient, Problem
 from poisson.problem.user_data import Conditions, NodeField, Reader, disagreements, first_of, placed_axis, settled
 from poisson.solvers.settings import RunSettings, SolverSettings
+from poisson.words import quantity
 
 MAX_NODES = 2**60
 """Arrays of more nodes have more bytes than a 64-bit integer counts."""
@@ -79,6 +80,8 @@ def build(
     conditions, patches = settled(conditions, lattice, reader) if lattice else (conditions, [])
     bodies = bodies_of([*reader.tables["body"], *patches], reader, lattice)
     output = reader.output(name, lattice, f, a, c, initial, *on_faces, *(body.inside.level for body in bodies))
+    if bodies and form.output.order != ORDERS[0]:
+        mistakes.wrong(("output", "order"), form.output.order, f"{ORDERS[0]} with bodies in the box")
     reader.need_used_parameters()
     solver, run = _settings(form)
     if mistakes or lattice is None or f is None or initial is None or a is None or c is None:
@@ -188,7 +191,7 @@ class _Reader(Reader):
             mistakes.wrong(("domain", "shape"), shape, "fewer than 2**60 nodes in all")
             return None
         if self.system != (domain.system or CARTESIAN):
-            item = f"{mistakes.shown(domain.system)} with {len(shape)} axes"
+            item = f"{mistakes.shown(domain.system)} with {quantity(len(shape), 'axis')}"
             mistakes.add(("domain", "system"), f"{item}; allowed: {SYSTEMS_ALLOWED}")
             return None
         axes: list[Axis | None] = []

@@ -30,7 +30,7 @@ from poisson.discrete.media import Media, media_of
 from poisson.discrete.obstacles import Obstacles, obstacles_of
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
-from poisson.problem.bodies import FLOATING
+from poisson.problem.bodies import FLOATING, keys_of
 from poisson.problem.faces import may_absorb
 from poisson.problem.fields import stored
 from poisson.problem.problem import Problem, number
@@ -319,7 +319,7 @@ class Surface:
             if (constant := number(each.value)) is not None:
                 found[which] = constant
                 continue
-            key, here = f"body.{position}.{each.kind}", [place[which] for place in places]
+            key, here = keys_of(each, position)[1], [place[which] for place in places]
             values = np.broadcast_to(evaluated(key, each.value, np, here, ()), which.shape)
             require_values(np, key, values, here, None)
             found[which] = values

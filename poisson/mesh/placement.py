@@ -70,8 +70,11 @@ class Placement(ABC):
     ) -> None:
         self.marks = np.array(marks, dtype=np.float64)
         self.kinds, self.alpha, self.power = kinds, alpha, power
-        if not np.all(np.isfinite(self.marks)) or not np.all(np.diff(self.marks) > 0.0):
-            raise ValueError("the places along an axis must be finite and ascend")
+        if not np.all(np.isfinite(self.marks)):
+            raise ValueError("the places along an axis must be finite")
+        for first in np.flatnonzero(np.diff(self.marks) <= 0.0):
+            one, other = self.marks[first : first + 2]
+            raise ValueError(f"{other:g} after {one:g}; the places along an axis must ascend")
         with np.errstate(over="ignore"):
             gaps = np.diff(self.marks)
         if gaps.size and not (gaps.min() > MIN_SPACING and gaps.max() < MAX_SPACING):

@@ -7,6 +7,7 @@ first has the nodes, as of faces; where a body reaches a Dirichlet face, the nod
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,9 @@ SHAPES = {
     "half_space": ("center", "normal"),
 }
 """The shapes by name, with the keys of each; only the length of a cylinder may be left out: it has no end then."""
+
+_PATCH = re.compile(r"[a-z]+_(lower|upper)\.\d+")
+"""The names of bodies that are patches of faces."""
 
 ONE_CONDITION = f"exactly one of {', '.join(CONDITIONS[:-1])} and floating = true"
 
@@ -126,6 +130,13 @@ class Body:
         return getattr(self, self.kind)
 
 
+def keys_of(body: Body, number: int) -> tuple[str, str]:
+    """The keys of where a body is and of its condition, given its number; a patch of a face has the face's."""
+    if _PATCH.fullmatch(body.name):
+        return f"boundary.{body.name}.where", f"boundary.{body.name}.{body.kind}"
+    return f"body.{number}.inside", f"body.{number}.{body.kind}"
+
+
 def bodies_of(given: Any, reader: Reader, lattice: Lattice | None) -> tuple[Body, ...]:
     """The bodies with data that can be evaluated, from tables or from what a user gives in Python.
 
@@ -136,9 +147,15 @@ def bodies_of(given: Any, reader: Reader, lattice: Lattice | None) -> tuple[Body
         reader.mistakes.add(("body",), f"{kind}; allowed: a list of bodies")
         return ()
     if given and lattice is not None and lattice.system != CARTESIAN:
-        # Values on a part of a face with nodes are bodies, too.
-        wanted = 'none, and values on parts of faces with centring = "cell"'
-        reader.mistakes.add(("body",), f"bodies beside system = {lattice.system!r}; allowed: {wanted}")
+        named = [str(body.get("name")) for body in given if isinstance(body, Mapping)]
+        patches = list(filter(_PATCH.fullmatch, named))
+        for name in patches:
+            wanted = 'cells along the axis (centring = "cell")'
+            reader.mistakes.add(
+                ("boundary", *name.split(".")), f"a value beside other conditions, at nodes; allowed: {wanted}"
+            )
+        if len(patches) < len(given):
+            reader.mistakes.add(("body",), f"bodies beside system = {lattice.system!r}; allowed: none")
         return ()
     found, names = [], set()
     for number, body in enumerate(given, start=1):
@@ -230,7 +247,7 @@ def _inside(path: Path, given: Any, reader: Reader, lattice: Lattice | None) -> 
                 )
             mask = field.kind in "biu"
         if lattice is not None:
-            field.check(lattice.array_shape)
+            field.check(lattice.array_shape, **({"mask": True} if isinstance(field, FieldFile) else {}))
         return Inside(field, mask)
     except CaseError as error:
         if not mistakes.touch(path):
@@ -254,6 +271,7 @@ def _shape(path: Path, given: Mapping[str, Any], reader: Reader) -> Inside | Non
     for key in SHAPES[shape]:
         item: Any = given.get(key)
         wanted = f"{dimension} numbers, in the order {', '.join(AXES[:dimension])}"
+        wanted += ", not all of them 0" if key == "normal" else ""
         try:
             if key in ("radius", "length"):
                 wanted = "a number > 0"

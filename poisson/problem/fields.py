@@ -70,17 +70,20 @@ class FieldFile:
         with self._open() as array:
             return str(array.dtype.kind)
 
-    def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "") -> None:
+    def check(
+        self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "", *, mask: bool = False
+    ) -> None:
         """Make sure that the file can be read as a field on a grid, or on a face of one, without reading its values.
 
         `array_shape`: what the shape of the array must be. `place`, `axes`: what needs that shape, and why, for the
-        message. Raises `CaseError` with one line that says what is wrong with the file or its shape or type.
+        message. `mask`: whether truth values are numbers, too. Raises `CaseError` with one line that says what is wrong
+        with the file or its shape or type.
         """
         with self._open() as array:
             if array.shape != array_shape:
                 why = axes or f"arrays are {('(nx,)', '(ny, nx)', '(nz, ny, nx)')[len(array_shape) - 1]}"
                 raise CaseError([f"{self} has the shape {array.shape}; {place} needs {array_shape}, because {why}"])
-            if array.dtype.kind not in ("fiub" if self.phases else "fiu"):
+            if array.dtype.kind not in ("fiub" if self.phases or mask else "fiu"):
                 raise CaseError([f"{self} has values of type {array.dtype}; real numbers are needed"])
 
     def read(self, start: int, stop: int, others: Sequence[Range] = ()) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from poisson.mesh.axis import array_axis
 from poisson.mesh.grid import slabs
-from poisson.problem.bodies import HELD
+from poisson.problem.bodies import HELD, keys_of
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, FieldFile, stored
 from poisson.problem.sampling import evaluated, require_values
@@ -87,7 +87,7 @@ def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HEL
     for number, body in enumerate(bodies, start=1):
         if body.kind not in kinds:
             continue
-        level = Level(lattice, f"body.{number}.inside", body.inside)
+        level = Level(lattice, keys_of(body, number)[0], body.inside)
         level.exact = exact
         for block in level.blocks():
             found.extend(_cut(level, block, inside, number))

@@ -25,7 +25,7 @@ from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField
 from poisson.problem.mistakes import Mistakes, Path, shown
-from poisson.words import article
+from poisson.words import article, quantity
 
 if TYPE_CHECKING:
     from poisson.problem.bodies import Body
@@ -333,7 +333,7 @@ def require_axes(axes: Any) -> int:
 def require_system(system: Any, dimension: int) -> None:
     """Raise `CaseError` if there is no system of coordinates of that name with so many axes."""
     if system not in SYSTEMS or dimension not in SYSTEMS[system]:
-        raise CaseError([f"system: {shown(system)} with {dimension} axes; allowed: {SYSTEMS_ALLOWED}"])
+        raise CaseError([f"system: {shown(system)} with {quantity(dimension, 'axis')}; allowed: {SYSTEMS_ALLOWED}"])
 
 
 def first_of(table: Any, otherwise: Any) -> float | None:
@@ -353,7 +353,8 @@ def axes_with(system: str, named: Collection[str], count: int) -> tuple[str, ...
     enough = [axes for axes in systems if len(axes) >= count and set(named) <= {*axes}]
     found = enough[0] if enough else next((axes for axes in systems if len(axes) == count), None)
     if found is None:
-        raise CaseError([f"system: {shown(system)} with {count or len(named)} axes; allowed: {SYSTEMS_ALLOWED}"])
+        axes = quantity(count or len(named), "axis")
+        raise CaseError([f"system: {shown(system)} with {axes}; allowed: {SYSTEMS_ALLOWED}"])
     for name in named:
         if name not in found:
             raise CaseError([f"{name}: no axis; allowed: {', '.join(found)}"])

@@ -83,6 +83,7 @@ def concerns_of(sample: Sample, settings: SolverSettings, run: RunSettings) -> t
         return ()
     with np.errstate(all="ignore"):
         return (
+            *_without_effect(sample.problem),
             *_jumps_at_edges(sample),
             *_jumps_across(sample),
             *_unresolved(sample),
@@ -115,6 +116,31 @@ def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSetting
         return
     if concerns:
         warnings.warn(CheckWarning("\n".join(concern.line for concern in concerns)), stacklevel=3)
+
+
+def _without_effect(problem: Problem) -> Iterator[Concern]:
+    """Bodies that reach no node and no link, and bodies that leave nothing to solve for."""
+    if not problem.bodies:
+        return
+    from poisson.problem.bodies import CONDITIONS, DIELECTRIC, HELD, keys_of
+    from poisson.problem.surfaces import cuts_of
+
+    held, others = problem.cuts, [kind for kind in CONDITIONS if kind not in HELD]
+    assert held is not None
+    cuts = [held]
+    if any(body.kind in others for body in problem.bodies):
+        cuts.append(cuts_of(problem.lattice, problem.bodies, others, exact=False))
+    for number, body in enumerate(problem.bodies, start=1):
+        if not any((each.inside == number).any() or (each.body == number).any() for each in cuts):
+            yield Concern(
+                keys_of(body, number)[0],
+                f"no node is inside of {body.name or f'body{number}'}, and no link between nodes is cut",
+                "correct the condition, use more nodes, or put the body before one that covers it",
+            )
+    solid = [number for number, body in enumerate(problem.bodies, start=1) if body.kind != DIELECTRIC]
+    free = problem.lattice.of_arrays.free
+    if np.any([np.isin(each.inside[free], solid) for each in cuts], axis=0).all():
+        yield Concern("body", "every node lies in a body or has the value of a face", "make room between the bodies")
 
 
 def _jumps_at_edges(sample: Sample) -> Iterator[Concern]:

@@ -285,7 +285,9 @@ def _offer(question: Question) -> Offer | str | None:
 
 def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
     robin = next((face.kind.value for face in problem.faces if face.kind.takes_alpha), None)
-    if not problem.separable and not robin:
+    if problem.bodies:
+        yield clash("method", "fft", 'only without bodies; use "auto", or "cg"')
+    elif not problem.separable and not robin:
         reason = 'only with constant equation.a and equation.c; use "auto", or "cg" with preconditioner "fft"'
         yield clash("method", "fft", reason)
     elif robin:

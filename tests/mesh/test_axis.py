@@ -297,8 +297,8 @@ def test_the_coarser_axis_of_a_tabulated_one(given: Example) -> None:
     [
         (lambda: Nodes([0.0, 1.0], (D, D)), "an axis of 2 nodes; at least 3 are needed"),
         (lambda: Cells([0.0, 1.0, 2.0], (D, D)), "an axis of 2 nodes; at least 3 are needed"),
-        (lambda: Nodes([0.0, 1.0, 1.0, 2.0], (D, D)), "must be finite and ascend"),
-        (lambda: Cells([0.0, 1.0, 3.0, math.inf], (D, D)), "must be finite and ascend"),
+        (lambda: Nodes([0.0, 1.0, 1.0, 2.0], (D, D)), "1 after 1; the places along an axis must ascend"),
+        (lambda: Cells([0.0, 1.0, 3.0, math.inf], (D, D)), "must be finite"),
         (lambda: Nodes(marks(5), (P, N)), "an axis is periodic at both ends or at none"),
         (lambda: Nodes(marks(5), (N, R), (1.0, 1.0)), "alpha = 1.0 on a neumann end; allowed: values >= 0 on a robin"),
         (lambda: Cells(marks(5), (N, R), (0.0, -1.0)), "alpha = -1.0 on a robin end; allowed: values >= 0 on a robin"),

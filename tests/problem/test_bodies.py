@@ -14,6 +14,7 @@ import pytest
 
 import poisson
 from poisson.problem.expressions import parse_inside
+from poisson.problem.fields import FieldFile
 from poisson.problem.surfaces import TINY, Cuts
 
 R = 0.3
@@ -164,6 +165,15 @@ def test_a_mistake_in_a_body_is_one_line(body: Any, line: str) -> None:
     with pytest.raises(poisson.PoissonError) as error:
         poisson.Problem.on_box((41, 33), bodies=[body])
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
+
+
+def test_a_file_has_a_mask_of_integers_or_truth_values(tmp_path: Path) -> None:
+    inside = np.hypot(*np.meshgrid(np.linspace(-1, 1, 41), np.linspace(-1, 1, 33))) < 0.5
+    expected = cuts(inside)
+    for name, values in (("bool", inside), ("int", inside.astype("i2"))):
+        np.save(tmp_path / f"{name}.npy", values)
+        found = cuts(FieldFile(tmp_path / f"{name}.npy"))
+        assert np.array_equal(found.inside, expected.inside) and np.array_equal(found.theta, expected.theta)
 
 
 def test_a_level_that_is_not_finite_is_named() -> None:

@@ -52,6 +52,7 @@ def test_no_case_of_ours_has_a_warning(path: Path) -> None:
 
 PENALTY = "where(hypot(x - 0.5, y - 0.5) < 0.2, {}, 0)"
 BELL = "equation.f=exp(-((x - 0.6)**2 + (y - 0.4)**2)/{}**2)"
+INSIDES = ("body.1.inside", "body.2.inside")
 WARNED = [
     ("unit_square", ["boundary.x_lower={dirichlet=1.0}"], ["boundary.y_lower"]),
     ("cube", ["boundary.z_upper={dirichlet=1.0}"], ["boundary.z_upper"]),
@@ -88,6 +89,11 @@ WARNED = [
     ("heated_square", ["domain.shape=[1025, 1025]", "solver.max_iterations=1000"], []),
     ("heated_square", ["domain.shape=[1025, 1025]", "solver.method=chebyshev"], []),
     ("unit_square", ["run.threads=4096", "run.backend=openmp"], ["run.threads"]),
+    ("unit_square", ["body=[{inside='x > 2', a=3.0}, {inside='y > 2', dirichlet=0.0}]"], [*INSIDES]),
+    ("unit_square", ["body=[{inside='x > 0.3', neumann=0.0}, {inside='y > 0.5', dirichlet=0.0}]"], []),
+    ("unit_square", ["body=[{inside='x > 0.3', neumann=0.0}, {inside='x < 0.5', dirichlet=0.0}]"], ["body"]),
+    ("unit_square", ["body=[{inside='x > 0.3', neumann=0.0}, {inside='x < 0.5', a=2.0}]"], []),
+    ("electrode", ["boundary.y_upper=[{where='x > 5', dirichlet=1.0}, {neumann=0.0}]"], ["boundary.y_upper.1.where"]),
 ]
 
 
