@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from poisson.backends.inverses import DividedInverseOperations
 from poisson.backends.processors import default_threads
 from poisson.backends.spectra import require_constant
-from poisson.backends.transforms import AxisTransform, take_boundary, transforms_of
+from poisson.backends.transforms import AxisTransform, take_boundary, transforms_beside
 from poisson.discrete.inverse import DividedInverse
 from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis
@@ -137,7 +137,8 @@ class RowByRow:
         lattice = run.operator.lattice
         total = np.full([len(range(axis.nodes)[axis.free]) for axis in lattice.axes[-2::-1]], run.operator.c)
         for transform in transforms:
-            total = total + lattice.along(transform.axis, transform.spectrum)
+            spectrum = transform.spectrum
+            total = total + (spectrum if spectrum.ndim > 1 else lattice.along(transform.axis, spectrum))
         self.eigenvalues = total.ravel()
         self._run = run
         self._shifts = total / run.coupling
@@ -210,5 +211,5 @@ class ScipySlab(HostSlab):
 
     def __init__(self, backend: object, inverse: DividedInverse, workers: int = 0) -> None:
         run = OwnedPlanes(inverse.operator)
-        transforms = transforms_of(run.operator, range(run.part.dimension - 1), workers or default_threads())
+        transforms = transforms_beside(run.operator, workers or default_threads())
         super().__init__(run, transforms, RowByRow(run, transforms))

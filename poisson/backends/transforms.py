@@ -185,6 +185,51 @@ class EigenvectorTransform:
                 yield plane if self._place < 2 else plane.T
 
 
+class RadialTransform:
+    """An `AxisTransform` along r beside an angle, where another axis is to have chains: by eigenvectors.
+
+    The transform of the angle, if that is whole, comes first, and r has eigenvectors for each of its modes. Where
+    chains go along the angle itself, the equations are multiplied by r², without which they differ along r.
+
+    `operator`: the operator on the arrays. `turn`: the transform of the angle.
+    """
+
+    axis = 0
+
+    def __init__(self, operator: Operator, turn: AxisTransform | None) -> None:
+        line, coupling = operator.lattice.axes[0], operator.couplings[0]
+        free, squared = line.free, line.coordinates[line.free] ** 2.0
+        # Sines and cosines share their eigenvalues.
+        of_angle, number = np.unique([0.0] if turn is None else turn.spectrum, return_inverse=True)
+        scale = squared if turn is None else np.ones_like(squared)
+        root = np.sqrt(line.widths[free] / scale)
+        shift = operator.c * squared if turn is None else of_angle[:, np.newaxis] / squared
+        matrices = scale[:, np.newaxis] * coupling * line.matrix[free, free]
+        matrices = root[:, np.newaxis] * matrices / root + np.eye(len(root)) * np.atleast_2d(shift)[:, np.newaxis]
+        values, vectors = np.linalg.eigh(matrices)
+        if not line.holds and (turn is not None or operator.c == 0.0):
+            values[of_angle == 0.0, 0] = 0.0  # but for rounding
+        self.spectrum = values[0] - operator.c if turn is None else values[number]
+        self._to_modes = np.swapaxes(vectors, 1, 2)[number] * (root * scale)
+        self._to_nodes = vectors[number] / root[:, np.newaxis]
+        self._turn, self._inner = turn, operator.lattice.free
+
+    def forward(self, array: NDArray[Any]) -> None:
+        if self._turn:
+            self._turn.forward(array)
+        self._multiply(array, self._to_modes)
+
+    def backward(self, array: NDArray[Any]) -> None:
+        self._multiply(array, self._to_nodes)
+        if self._turn:
+            self._turn.backward(array)
+
+    def _multiply(self, array: NDArray[Any], matrices: NDArray[np.float64]) -> None:
+        values = array[self._inner]
+        lines = values.swapaxes(0, 1) if self._turn else values[np.newaxis]
+        lines[...] = lines @ matrices.swapaxes(1, 2)
+
+
 def _even_and_odd(line: Axis) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]] | None:
     """The eigenvalues of a symmetric axis, those of even modes and of odd ones in turn, and the matrices from the
     halves of lines to these modes and back: half the work. None of another axis.
@@ -260,6 +305,14 @@ def transforms_of(operator: Operator, axes: Iterable[int], workers: int) -> list
         for axis in transformed_axes(operator)
         if axis in axes
     ]
+
+
+def transforms_beside(operator: Operator, workers: int) -> list[AxisTransform]:
+    """The transforms along all axes but the slowest, which is divided."""
+    angle, last = operator.lattice.angle, operator.dimension - 1
+    if angle is None or not transformed_axes(operator):
+        return transforms_of(operator, range(last), workers)
+    return [RadialTransform(operator, None if angle == last else transforms_of(operator, [angle], workers)[0])]
 
 
 def _by_eigenvectors(line: Axis) -> bool:

@@ -113,8 +113,8 @@ class DistributedFastSolver:
     What lies in the halos of arrays does not matter.
 
     `local`: where the arrays of this rank are. `operator`: on the part, with constant coefficients. `communicator`: the
-    ranks, in the order of their parts. Raises `GridError` if another axis is divided than the slowest one, there is an
-    angle, or a rank has no node there that is not fixed.
+    ranks, in the order of their parts. Raises `GridError` if another axis is divided than the slowest one, or a
+    rank has no node there that is not fixed.
     """
 
     def __init__(self, local: Backend, operator: Operator, communicator: Communicator) -> None:
@@ -123,8 +123,6 @@ class DistributedFastSolver:
             raise GridError(
                 f"fast transforms need whole planes on every rank: divide {AXES[slowest]} alone (run.ranks)"
             )
-        if operator.lattice.angle is not None:
-            raise GridError("direct solution with an angle is for one process: use solver.method = 'cg', or one rank")
         self._local, self._communicator = local, communicator
         self._slab = local.bind(DividedInverse(operator)) if operator.unknowns else None
         line = operator.lattice.axes[slowest]

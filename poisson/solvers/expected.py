@@ -24,6 +24,8 @@ STRONG_ANISOTROPY = 2.0
 """The same for spacings that differ by more than this factor, if a varies besides."""
 STRONG_ANGLE = 30.0
 """The same for links along an angle, by which factor they vary with r."""
+MOST_RADIAL = 1 << 25
+"""The most values of eigenvectors along r for all angles, on several processes: seconds, and 0.25 GB."""
 MIXED_NODES = 1 << 18
 """On fewer nodes float32 cycles inside float64 save no time."""
 MIXED_RTOL = 1e-13
@@ -149,6 +151,17 @@ class Question:
         if self.jump > STRONG_ANISOTROPY and anisotropy > STRONG_ANISOTROPY:
             return f"a varies by a factor of {self.jump:.3g} and the spacings by {anisotropy:.3g}"
         return ""
+
+    @property
+    def no_modes(self) -> str:
+        """Why there is no direct solution with an axis of an angle on these processes; empty if there is one."""
+        lattice = self.operator.lattice
+        if lattice.angle is None or not lattice.divided:
+            return ""
+        if not self.backend.on_host or any(axis.whole for axis in lattice.axes[:-1]):
+            return "direct solution with an angle needs processors, and whole planes on every rank"
+        many = lattice.dimension == 3 and lattice.axes[lattice.angle].modes * lattice.axes[0].modes ** 2 > MOST_RADIAL
+        return "the eigenvectors along r for every angle would take too long to find" if many else ""
 
     @known_to_all
     def rough(self) -> str:

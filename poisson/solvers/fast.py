@@ -264,9 +264,8 @@ ARRAYS = 3.0
 def _offer(question: Question) -> Offer | str | None:
     if question.operator.separable is None or question.to_discretisation:
         return None
-    lattice = question.operator.lattice
-    if lattice.angle is not None and lattice.divided:
-        return "direct solution with an angle is for one process"
+    if question.no_modes:
+        return question.no_modes
     *others, slowest = question.operator.lattice.axes
     few = slowest.whole and len(range(slowest.nodes)[slowest.owned]) < LEAST_PLANES
     if few or any(axis.whole for axis in others):

@@ -32,6 +32,7 @@ from poisson.backends.transforms import (
     HostTransforms,
     ScipyInverse,
     transformed_axes,
+    transforms_beside,
 )
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
@@ -126,9 +127,12 @@ class SlabInPlace(HostSlab):
     def __init__(self, backend: OpenmpBackend, inverse: DividedInverse) -> None:
         run = OwnedPlanes(part := inverse.operator)
         structure = ctypes.byref(operator_structure(run.operator, pitch_of(run.operator.shape[0]), backend.threads))
-        axes = transformed_axes(run.operator)[:-1]
-        transforms = [_transform(backend, structure, run.operator, axis) for axis in axes]
-        if part.lattice.axes[-1].tabulated:
+        if part.lattice.angle is None:
+            axes = transformed_axes(run.operator)[:-1]
+            transforms = [_transform(backend, structure, run.operator, axis) for axis in axes]
+        else:
+            transforms = transforms_beside(run.operator, backend.threads)
+        if part.lattice.axes[-1].tabulated or part.lattice.angle is not None:
             super().__init__(run, transforms, RowByRow(run, transforms))
         else:
             modes = _Modes(backend, structure, run.operator, transforms)
