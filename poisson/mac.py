@@ -360,6 +360,10 @@ class Projector(Grid):
             If the shapes do not fit, or more flows in than out and no face is an outflow.
         """
         self._require(velocity)
+        if not all(getattr(each.flags, "writeable", True) for each in velocity):
+            raise CaseError(
+                ["velocity: a read-only array; allowed: arrays that may be changed in place, such as copies"]
+            )
         xp, given = _module(velocity[0]), {}
         if is_array(density) and density.ndim:
             if density.shape != self.shape:

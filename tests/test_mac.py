@@ -264,4 +264,6 @@ def test_mistakes_are_named_in_one_line() -> None:
         ((u, v + 1.0), {}, "velocity: 1 more flows in through inflow faces than out, and no face is an outflow; make "),
     ]:
         assert mistake(lambda: projector.project(velocity, **data)).startswith(line)  # noqa: B023
+    v.setflags(write=False)
+    assert mistake(lambda: projector.project((u, v))).startswith("velocity: a read-only array; allowed: ")
     assert mistake(lambda: projector.gradient(u.T)) == "p: an array of the shape (4, 3); allowed: (3, 4)"

@@ -97,7 +97,7 @@ class Placement(ABC):
             raise ValueError("no condition at an end; only a radius that begins at 0 needs none there")
         self.points = self._points()
         if self.points.size < 3:
-            raise ValueError(f"an axis of {self.points.size} nodes; at least 3 are needed")
+            raise ValueError(f"an axis of {self.points.size} {self.word}; at least 3 are needed")
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -7,9 +7,11 @@ first has the nodes, as of faces; where a body reaches a Dirichlet face, the nod
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,6 +199,11 @@ def _body(path: Path, given: Any, reader: Reader, lattice: Lattice | None) -> Bo
             mistakes.wrong((*path, key), table[key], f"only with {of}")
     if kind == ROBIN and "alpha" not in table:
         mistakes.add((*path, "alpha"), "missing; allowed: a number >= 0, an expression or a function")
+    if not isinstance(table.get("name", ""), str):
+        mistakes.wrong((*path, "name"), table["name"], "a name of one line")
+    charge = table.get("charge", 0.0)
+    if not mistakes.touch((*path, "charge")) and not (isinstance(charge, Real) and math.isfinite(charge)):
+        mistakes.wrong((*path, "charge"), charge, "a finite number")
     inside = _inside((*path, "inside"), table["inside"], reader, lattice)
     data: dict[str, Any] = {"inside": inside, "name": table.get("name", "")}
     for key in (*CONDITIONS[:-1], "alpha"):
@@ -210,8 +217,10 @@ def _body(path: Path, given: Any, reader: Reader, lattice: Lattice | None) -> Bo
             mistakes.wrong((*path, key), field.value, "a number >= 0" if key == "alpha" else "a number > 0")
         data[key] = field
     if kind == FLOATING:
-        data |= {"floating": True, "charge": float(table.get("charge", 0.0))}
-    return None if mistakes.touch(path) or inside is None else Body(**data)
+        data["floating"] = True
+    if mistakes.touch(path) or inside is None:
+        return None
+    return Body(**data | ({"charge": float(charge)} if kind == FLOATING else {}))
 
 
 def _absent(item: Any) -> bool:

@@ -48,7 +48,9 @@ def condition_of(reader: Reader, path: Path, entries: Sequence[Any]) -> Conditio
         where = entry.get(WHERE)
         if last and where is not None:
             mistakes.wrong((*here, WHERE), where, "nothing in the last table, which is for the rest of the face")
-        elif not last and not isinstance(where, str):
+        elif not last and where is not None and not isinstance(where, str):
+            mistakes.wrong((*here, WHERE), where, "a condition such as abs(x) < 0.2")
+        elif not last and where is None:
             mistakes.add((*here, WHERE), "missing; allowed: a condition such as abs(x) < 0.2")
         elif not last:
             reader.uses(str(where))

@@ -497,5 +497,5 @@ def _described(
     if mean in MEANS[1:] and isinstance(fields["a"], float):
         raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
     with _one_line():
-        found = given_bodies([*bodies, *patches], lattice) if bodies or patches else ()
+        found = given_bodies(bodies, patches, lattice) if bodies or patches else ()
         return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean, bodies=found, surface=surface)

@@ -232,15 +232,16 @@ def exact_solution(given: Any, lattice: Lattice) -> Expression:
     )
 
 
-def given_bodies(given: Any, lattice: Lattice) -> tuple[Body, ...]:
-    """The bodies from what a user gives in Python.
+def given_bodies(given: Any, patches: Sequence[Any], lattice: Lattice) -> tuple[Body, ...]:
+    """The bodies from what a user gives in Python, and those of patches.
 
     Raises CaseError with a line for each mistake.
     """
     from poisson.problem.bodies import bodies_of
 
     reader = Reader(Mistakes(), lattice.dimension, system=lattice.system)
-    found = bodies_of(given, reader, lattice)
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    found = bodies_of([*given, *patches] if listed else given, reader, lattice)
     reader.mistakes.refuse()
     return found
 
@@ -450,7 +451,7 @@ def box_of(
             else:
                 axis = placed_axis(word, marks, pair, power)
         except (CaseError, ValueError) as error:
-            raise CaseError([f"{name}: {error}"]) from error
+            raise CaseError([f"{name}: {str(error).removeprefix('x: ')}"]) from error
         for key, message in disagreements(name, axis, low, high, count):
             raise CaseError([f"{key}: {message}"])
         axes.append(axis)

@@ -16,6 +16,7 @@ from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem, number
 from poisson.run.operator import unchanged
 from poisson.solvers.status import Status
+from poisson.words import article
 
 if TYPE_CHECKING:
     from poisson.case import Case
@@ -106,6 +107,8 @@ def capacitance(problem: Problem, *, comm: Any = None, **options: Any) -> Capaci
     from poisson.run.ranks import communicator_of
     from poisson.run.request import Request
 
+    if not isinstance(problem, Problem):
+        raise CaseError([f"problem: {article(type(problem).__name__)}; allowed: a poisson.Problem"])
     run: dict[str, Any] = {
         name: options.pop(name) for name in ("backend", "precision", "threads", "ranks") if name in options
     }

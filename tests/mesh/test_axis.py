@@ -296,7 +296,7 @@ def test_the_coarser_axis_of_a_tabulated_one(given: Example) -> None:
     ("make", "message"),
     [
         (lambda: Nodes([0.0, 1.0], (D, D)), "an axis of 2 nodes; at least 3 are needed"),
-        (lambda: Cells([0.0, 1.0, 2.0], (D, D)), "an axis of 2 nodes; at least 3 are needed"),
+        (lambda: Cells([0.0, 1.0, 2.0], (D, D)), "an axis of 2 cells; at least 3 are needed"),
         (lambda: Nodes([0.0, 1.0, 1.0, 2.0], (D, D)), "1 after 1; the places along an axis must ascend"),
         (lambda: Cells([0.0, 1.0, 3.0, math.inf], (D, D)), "must be finite"),
         (lambda: Nodes(marks(5), (P, N)), "an axis is periodic at both ends or at none"),

@@ -158,6 +158,9 @@ def test_conditions_are_joined_as_sets() -> None:
         ({"inside": {"shape": "cylinder"}, "neumann": 0.0}, "body.1.inside.shape: 'cylinder'; allowed: only in 3D"),
         ({"inside": 7, "neumann": 0.0}, "body.1.inside: an int; allowed: a condition, a function, an array, a shape"),
         ({"insid": "x < 0", "neumann": 0.0}, "body.1.insid: unknown key; allowed: inside"),
+        ({"inside": "x < 0", "floating": 1, "charge": np.nan}, "body.1.charge: nan; allowed: a finite number"),
+        ({"inside": "x < 0", "floating": True, "charge": "q"}, "body.1.charge: 'q'; allowed: a finite number"),
+        ({"inside": "x < 0", "neumann": 0.0, "name": 3}, "body.1.name: 3; allowed: a name of one line"),
         (7, "body.1: 7; allowed: a poisson.Body"),
     ],
 )
@@ -165,6 +168,12 @@ def test_a_mistake_in_a_body_is_one_line(body: Any, line: str) -> None:
     with pytest.raises(poisson.PoissonError) as error:
         poisson.Problem.on_box((41, 33), bodies=[body])
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
+
+
+def test_bodies_are_a_list() -> None:
+    for given, kind in ((poisson.Body("x < 0", dirichlet=1.0), "a Body"), ("x < 0", "a str")):
+        with pytest.raises(poisson.PoissonError, match=rf"^body: {kind}; allowed: a list of bodies$"):
+            poisson.Problem.on_box((5, 5), bodies=given)
 
 
 def test_a_file_has_a_mask_of_integers_or_truth_values(tmp_path: Path) -> None:
