@@ -11,6 +11,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gc
+
+gc.disable()  # until all tests are there: nothing of them is garbage, and to look takes a third of the collection
+
 import signal
 import weakref
 from collections import Counter
@@ -59,6 +62,7 @@ def pytest_collection_finish() -> None:
     """The collector need not look at what pytest keeps of each test: that alone takes it half a second a time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def emulated(dtype: Any, order: Order = Order.FORWARD) -> Backend:
