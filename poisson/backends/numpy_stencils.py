@@ -185,7 +185,7 @@ class NumpyStencilTransfer(StencilTransferOperations):
         return np.where(there, values[where], values.dtype.type(0))
 
     def _nodes(self, direction: Offset) -> tuple[tuple[Array, ...], NDArray[np.bool_]]:
-        """Which fine nodes lie in a direction of all coarse nodes, and where there is one between coarse ones."""
+        """The fine nodes in a direction of all coarse nodes, by axis, and where there is one between coarse ones."""
         where, there = [], np.ones(self._coarse.array_shape, dtype=bool)
         for axis, (line, fine) in enumerate(zip(self._coarse.axes, self._lattice.axes, strict=True)):
             index, step = np.arange(line.nodes), direction[axis]

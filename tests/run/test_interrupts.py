@@ -41,8 +41,10 @@ def at(owner, name, times=1):
 SOLVE = """
 import poisson.case, poisson.run.solver, poisson.run.certificate, poisson.run.run, poisson.cli.terminal
 import poisson.cli.summary
-import poisson.output.result, poisson.perf.usage
+import poisson.output.result, poisson.perf.timing, poisson.perf.usage
 from poisson.cli import main
+poisson.perf.timing.STREAM_VALUES, poisson.perf.timing.LEAST_SECONDS = 1 << 12, 1e-4
+poisson.perf.timing.SHORT_SECONDS = 1e-5
 STAGE
 sys.exit(main(["solve", "cases/unit_square.toml", "--profile", "--backend=numpy", "--output", sys.argv[1], "--set",
     "domain.shape=[17, 17]", "--set", "solver.method=jacobi", "--set", "solver.rtol=1e-6",
