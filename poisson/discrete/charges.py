@@ -39,7 +39,7 @@ def charges(
     lost = 1.0 - rows.share
     if lost.any():
         f, c = (
-            _at(problem.lattice, f"equation.{name}", given, rows.nodes)
+            field_at(problem.lattice, f"equation.{name}", given, rows.nodes)
             for name, given in (("f", problem.f), ("c", problem.c))
         )
         out += lost * (f - c * u)
@@ -55,7 +55,7 @@ def charges(
     return {body.name: float(found[i]) for i, body in enumerate(problem.bodies) if body.kind == "dirichlet"}
 
 
-def _at(lattice: Lattice, key: str, given: Any, nodes: NDArray[np.int64]) -> Any:
+def field_at(lattice: Lattice, key: str, given: Any, nodes: NDArray[np.int64]) -> Any:
     """A field at some nodes."""
     if (constant := number(given)) is not None:
         return constant

@@ -49,7 +49,7 @@ def one_sided(lattice: Lattice, axis: int, u: NDArray[Any], ends: Ends, out: NDA
         numbers[place] = beside[at]
         around.append(np.ravel_multi_index(tuple(numbers), shape))
     known = np.unique(np.concatenate(around))
-    distance, slope = _slopes(lattice, axis, u, known)
+    distance, slope = slopes(lattice, axis, u, known)
     where = np.searchsorted(known, ends.node)
     distance[ends.side, where], slope[ends.side, where] = ends.distance, ends.slope
     special = np.zeros(slope.shape, dtype=bool)
@@ -68,7 +68,7 @@ def one_sided(lattice: Lattice, axis: int, u: NDArray[Any], ends: Ends, out: NDA
     out.reshape(-1)[nodes] = np.nan_to_num(found)
 
 
-def _slopes(lattice: Lattice, axis: int, u: NDArray[Any], nodes: Nodes) -> tuple[Values, Values]:
+def slopes(lattice: Lattice, axis: int, u: NDArray[Any], nodes: Nodes) -> tuple[Values, Values]:
     """The distances of the neighbours of some nodes below and above, and the slopes to them; NaN beyond a face."""
     place, line, shape = lattice.array_axis(axis), lattice.axes[axis], lattice.array_shape
     numbers = list(np.unravel_index(nodes, shape))

@@ -39,6 +39,7 @@ from poisson.problem.surfaces import Cuts, coordinates_of
 
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Maker
+    from poisson.discrete.forces import Enclosure
     from poisson.mesh.lattice import Lattice
 
 Values = NDArray[np.float64]
@@ -122,6 +123,13 @@ class Surface:
         if isinstance(a, (int, float)):
             return np.full(self.shape, float(a))
         return np.asarray(nodes(self.problem, np, "equation.a", a, block, limit_of_a(self.problem)))
+
+    @cached_property
+    def enclosure(self) -> Enclosure:
+        """Closed surfaces around conductors and dielectrics."""
+        from poisson.discrete.forces import enclosure_of
+
+        return enclosure_of(self)
 
     @cached_property
     def open_links(self) -> Values | float:

@@ -34,9 +34,9 @@ def write_beside(
     here = tuple(slice(*ends) for ends in block)
     beside = np.zeros(u.shape, dtype=bool)
     inside = surface.cuts.inside > 0
-    on = _on_surface(surface)
+    on = on_surface(surface)
     for axis in range(surface.problem.lattice.dimension):
-        parts = [part for part in _ends(surface, axis, u, on) if part[0].size]
+        parts = [part for part in ends_along(surface, axis, u, on) if part[0].size]
         if not parts:
             continue
         # What stands last of an end counts: a closed link before a surface on it.
@@ -63,12 +63,12 @@ def write_beside(
         flux[inside] = 0.0
 
 
-def _on_surface(surface: Surface) -> Nodes:
+def on_surface(surface: Surface) -> Nodes:
     """The nodes with given values that the surface goes through, so far as it faces a node outside."""
     return np.unique(surface.neighbours[surface.cuts.theta > 1.0 - 2.0 * TINY])
 
 
-def _ends(surface: Surface, axis: int, u: NDArray[Any], on: Nodes) -> Iterator[tuple[Nodes, Any, Values, Values]]:
+def ends_along(surface: Surface, axis: int, u: NDArray[Any], on: Nodes) -> Iterator[tuple[Nodes, Any, Values, Values]]:
     """Node, side, distance and slope of the ends of links along an axis that lead to no value at the neighbour."""
     lattice, shape, values = surface.lattice, surface.shape, u.ravel()
     line, place = lattice.axes[axis], lattice.array_axis(axis)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from poisson.backends.processors import processors
 from poisson.case.settings import FIELDS, Units
 from poisson.errors import PoissonError
-from poisson.mesh.grid import over_slabs
+from poisson.mesh.grid import AXES, over_slabs
 from poisson.solvers.status import Status
 
 if TYPE_CHECKING:
@@ -67,6 +67,9 @@ SIGNAL = "signal"
 
 CHARGE, POTENTIAL, FLUX = "charge of ", "potential of ", "flux of "
 """The beginnings of the entries of the provenance with the charge, the potential and the flux of a named body."""
+
+FORCES = tuple(f"force_{axis} of " for axis in AXES)
+"""Those with the components of the force."""
 
 
 class FieldMissing(PoissonError, KeyError):
@@ -232,11 +235,13 @@ class Record:
 
     @property
     def bodies(self) -> dict[str, dict[str, float]]:
-        """The charge of each body with given values, the potential of each that floats, the flux of others, by name.
+        """The charge of each body with given values, the potential of each that floats, forces, and fluxes, by name.
 
         A charge is ∮ −a ∂u/∂n over the surface, with the normal out of the body, in U·L^(d−2); the flux of a Neumann or
         Robin body, whose surface is one of the domain as a face is, has the normal into it. Charges, fluxes and
-        ∫(f − c u) outside of the bodies balance as the fluxes alone do in a box without bodies.
+        ∫(f − c u) outside of the bodies balance as the fluxes alone do in a box without bodies. ``force_x`` and so on
+        are the force on a conductor or a dielectric, in the unit of a times U²·L^(d−3); a body has none where f or c is
+        not zero beside it, a varies, or another body is within two links.
 
         Examples
         --------
@@ -249,7 +254,7 @@ class Record:
         """
         found: dict[str, dict[str, float]] = {}
         for key, value in self.provenance.items():
-            for prefix in (CHARGE, POTENTIAL, FLUX):
+            for prefix in (CHARGE, POTENTIAL, FLUX, *FORCES):
                 if key.startswith(prefix):
                     found.setdefault(key.removeprefix(prefix), {})[prefix.partition(" ")[0]] = float(value)
         return found

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import poisson
 from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
-from poisson.output.record import CHARGE, FLUX, all_finite
+from poisson.output.record import CHARGE, FLUX, FORCES, all_finite
 from poisson.problem.arrays import brought
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, PartField
@@ -103,6 +103,13 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         found = surface.obstacles.flows_of(problem.bodies, on_own, discretisation.ranges)
         totals = discretisation.total(*found.values())
         origin = dict(origin) | {f"{FLUX}{name}": flow for name, flow in zip(found, totals, strict=True)}
+    if surface:
+        from poisson.discrete.forces import forces
+
+        divided, every = operator.lattice.divided, (1,) * operator.dimension
+        on_all = backend.sample(result.u, operator.lattice, every) if divided else backend.to_host(result.u)
+        for name, force in forces(surface, problem, on_all).items():
+            origin = dict(origin) | {f"{key}{name}": part for key, part in zip(FORCES, force, strict=False)}
     fields: dict[str, NDArray[Any]] = {}
     named = tuple(name for name in wanted if name in VECTORS)
     if setup.differences is not None and named:

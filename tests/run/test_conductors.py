@@ -38,14 +38,68 @@ EXACT = 2.0 * math.pi / math.acosh((0.9**2 + 0.3**2 - 0.25**2) / (2.0 * 0.9 * 0.
 """The capacitance of eccentric cylinders, per length, over ε₀."""
 
 
-def test_the_charge_of_eccentric_cylinders_is_of_second_order() -> None:
+PULL = math.pi * 0.25 / (0.9 * 0.3 * EXACT**-2 * 4.0 * math.pi**2 * math.sinh(2.0 * math.pi / EXACT))
+"""The force on the inner one, half the derivative of the capacitance by the distance of the axes."""
+
+
+def test_the_charge_of_eccentric_cylinders_and_their_forces_are_of_second_order() -> None:
     """Three times better than that: what is left in h³ is as large."""
     errors = []
     for n in (33, 65, 129):
         found = poisson.solve(cylinders(n), rtol=1e-10).bodies
-        assert found["shell"]["charge"] == pytest.approx(-found["wire"]["charge"], abs=1e-8)
-        errors.append(abs(found["wire"]["charge"] / EXACT - 1.0))
-    assert errors[0] < 3e-4 and np.log2(np.divide(errors[:-1], errors[1:])).min() > 1.85
+        wire, shell = found["wire"], found["shell"]
+        assert shell["charge"] == pytest.approx(-wire["charge"], abs=1e-8)
+        assert max(abs(each["force_y"]) for each in found.values()) < 1e-9
+        errors.append([abs(wire["charge"] / EXACT - 1.0), abs(wire["force_x"] / PULL - 1.0)])
+    assert errors[0][0] < 3e-4 and errors[0][1] < 3e-3
+    assert np.log2(np.divide(errors[:-1], errors[1:])).min() > 1.85
+    assert shell["force_x"] == pytest.approx(-PULL, rel=2e-5)
+
+
+def test_the_force_on_a_sphere_before_a_plane_is_that_of_its_images() -> None:
+    """Faces beside have the potential of the images (J. C. Maxwell, A treatise on electricity, 1873)."""
+    radius, charges, places = 0.25, [0.25], [0.45]
+    for _ in range(30):
+        charges.append(charges[-1] * radius / (0.45 + places[-1]))
+        places.append(0.45 - radius**2 / (0.45 + places[-1]))
+    q, z = np.array(charges), np.array(places)
+    force = -4.0 * math.pi * (np.outer(q, q) / np.add.outer(z, z) ** 2).sum()
+
+    def potential(*at: Any) -> Any:
+        images = zip((*q, *-q), (*z, *-z), strict=True)
+        return sum(charge / np.sqrt(at[0] ** 2 + at[1] ** 2 + (at[2] - place) ** 2) for charge, place in images)
+
+    box: dict[str, Any] = {"lower": (-0.5, -0.5, 0.0), "upper": (0.5, 0.5, 1.0)}
+    boundary, errors = {"z_lower": 0.0, "all": potential}, []
+    for n in (25, 49):
+        ball = poisson.Body(sphere(0.0, 0.0, 0.45, radius=radius), dirichlet=1.0)
+        problem = poisson.Problem.on_box((n,) * 3, boundary=boundary, bodies=[ball], **box)
+        found = poisson.solve(problem, backend="openmp").bodies["body1"]
+        assert max(abs(found["force_x"]), abs(found["force_y"])) < 1e-6
+        errors.append(found["force_z"] / force - 1.0)
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.15) and errors[1] < 1e-3
+
+
+def test_a_dielectric_is_pulled_by_a_line_charge_and_others_have_no_force() -> None:
+    """A cylinder beside a line charge out of the box, by images; where the stress is no help there is no force."""
+    eps, radius, line = 4.0, 0.3, 1.3
+    image = (1.0 - eps) / (1.0 + eps)
+
+    def potential(x: Any, y: Any) -> Any:
+        return -np.log(np.hypot(x - line, y)) - image * np.log(np.hypot(x - radius**2 / line, y) / np.hypot(x, y))
+
+    box: dict[str, Any] = {"lower": (-1.0, -1.0), "upper": (1.0, 1.0)}
+    rod = poisson.Body(sphere(0.0, 0.0, radius=radius), a=eps, name="rod")
+    boundary = {"all": potential}
+    solution = poisson.solve(poisson.Problem.on_box((65, 65), boundary=boundary, bodies=[rod], **box))
+    exact = -2.0 * math.pi * image * (1.0 / (line - radius**2 / line) - 1.0 / line)
+    assert solution.bodies["rod"]["force_x"] == pytest.approx(exact, rel=0.02)
+    near = poisson.Body("x > 0.36", dirichlet=0.0, name="near")
+    far = poisson.Body("x < -0.7", dirichlet=1.0, name="far")
+    others: list[tuple[dict[str, Any], set[str]]] = [({}, {"far"}), ({"f": 1.0}, set()), ({"a": "1 + x**2"}, set())]
+    for given, named in others:
+        found = poisson.solve(poisson.Problem.on_box((33, 33), bodies=[rod, near, far], **given, **box)).bodies
+        assert {name for name, values in found.items() if "force_x" in values} == named
 
 
 @pytest.mark.parametrize("surface", ["shortley_weller", "symmetric"])
