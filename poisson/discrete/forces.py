@@ -130,7 +130,8 @@ def forces(surface: Surface, problem: Problem, u: NDArray[Any]) -> dict[str, tup
 
 def _made(surface: Surface, name: str, given: Any, nodes: Nodes) -> bool:
     """Whether f or c is not zero at some nodes, or not known, as an array of which each process has a part."""
-    return isinstance(given, PartField) or bool(np.any(field_at(surface.problem.lattice, f"equation.{name}", given, nodes)))
+    lattice = surface.problem.lattice
+    return isinstance(given, PartField) or bool(np.any(field_at(lattice, f"equation.{name}", given, nodes)))
 
 
 def gradient_at(surface: Surface, u: NDArray[Any], nodes: Nodes) -> Values:

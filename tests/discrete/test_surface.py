@@ -68,6 +68,36 @@ def test_the_order_in_a_star_is_two_in_the_maximum_norm() -> None:
     symmetric = poisson.solve(star(160, "symmetric"), backend="openmp")
     assert largest(symmetric) == pytest.approx(1.71e-4, rel=1e-2) and symmetric.iterations <= 9
 
+    def slope(x: Any, y: Any) -> tuple[Any, Any]:
+        r, cubic = np.maximum(np.hypot(x, y), 1e-30), x**3 - 3.0 * x * y * y
+        return x / r * cubic + 3.0 * r * (x * x - y * y), y / r * cubic - 6.0 * r * x * y
+
+    assert orders_of_e(solutions, slope) == pytest.approx(2.0, abs=0.15)
+
+
+def orders_of_e(solutions: list[poisson.Solution], slope: Any) -> Any:
+    """The orders of E outside of the bodies, at their surfaces too, in the maximum norm and in the rms norm."""
+    norms = []
+    for solution in solutions:
+        problem = solution.problem
+        assert problem.cuts is not None
+        x, y = np.meshgrid(problem.lattice.coordinates(0), problem.lattice.coordinates(1))
+        errors = np.abs(solution.E + np.stack(slope(x, y), axis=-1)).max(axis=-1)[problem.cuts.inside == 0]
+        norms.append([errors.max(), np.sqrt((errors**2).mean())])
+    return np.log2(np.divide(norms[:-1], norms[1:]))
+
+
+def test_e_is_of_second_order_beside_the_surfaces_of_an_annulus() -> None:
+    exact, base = "log(max(hypot(x, y), 1e-3)/0.3)", np.log(3.0)
+    bodies = [poisson.Body("hypot(x, y) < 0.3", dirichlet=0.0), poisson.Body("hypot(x, y) > 0.9", dirichlet=base)]
+    box: dict[str, Any] = {"lower": (-1.0, -1.0), "upper": (1.0, 1.0), "boundary": exact, "bodies": bodies}
+    solutions = [poisson.solve(poisson.Problem.on_box((n + 1, n + 1), **box), backend="openmp") for n in (80, 160)]
+
+    def slope(x: Any, y: Any) -> tuple[Any, Any]:
+        return x / np.maximum(x * x + y * y, 1e-6), y / np.maximum(x * x + y * y, 1e-6)
+
+    assert orders_of_e(solutions, slope) == pytest.approx(2.0, abs=0.15)
+
 
 @pytest.mark.parametrize(
     ("method", "given"),

@@ -22,18 +22,20 @@ TEXTS = (
     "hypot(x - 0.2, y) - 0.7 - 0.2*cos(5*atan2(y, x - 0.2))",
     "exp(-x) + sinh(y) - sqrt(x**2 + 0.1) + log(y**2 + 0.1) + (x**2 + 0.5)**-1.5",
     "where(x < y, sin(7*x), floor(3*y)) + acos(x/9) + tanh(y) + atan(x) - abs(y)**0.5 + (x + 9)**-3",
+    "atan2(y, x)",
+    "1/x + y",
     "1/x + sqrt(y) + cosh(x) + log(x*y)",
 )
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_values_in_boxes_are_within_the_bounds(text: str) -> None:
-    """Bounds are there wherever there are values, but for the last text, which has no values at many places."""
+    """Bounds are there wherever there are values, but for the last two texts, which have no values at some places."""
     rng, level = np.random.default_rng(5), parse(text, 2)
     ends = np.sort(rng.uniform(-3.0, 3.0, (2, 400, 2)) * rng.choice([0.01, 1.0], (400, 1)), axis=2)
     least, most = bounds(level.program, ends[..., 0], ends[..., 1])
     known = ~np.isnan(least)
-    assert known.all() or text == TEXTS[-1]
+    assert known.all() or text in TEXTS[-2:]
     for part in rng.uniform(0.0, 1.0, (50, 2, 1)):
         values = level(np, *((1.0 - part) * ends[..., 0] + part * ends[..., 1]))
         assert (known <= np.isfinite(values)).all()
