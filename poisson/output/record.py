@@ -69,7 +69,7 @@ CHARGE, POTENTIAL, FLUX = "charge of ", "potential of ", "flux of "
 """The beginnings of the entries of the provenance with the charge, the potential and the flux of a named body."""
 
 FORCES = tuple(f"force_{axis} of " for axis in AXES)
-"""Those with the components of the force."""
+"""The beginnings of the entries with the components of the force on a named body."""
 
 
 class FieldMissing(PoissonError, KeyError):
