@@ -239,16 +239,30 @@ def _override(tables: dict[str, Any], override: str) -> tuple[tuple[str, ...], s
         raise CaseError([f"--set {toml.shown(override)}; allowed: KEY=VALUE, as in solver.rtol=1e-6"])
     if len(path) > MAX_DEPTH or _too_deep(right):
         raise CaseError([f"--set {toml.shown(override)}: {TOO_DEEP}"])
-    table = tables
-    for depth, name in enumerate(path[:-1], start=1):
-        inner = table.setdefault(name, {})
+    table, said = tables, toml.dotted(path)
+    for depth in range(1, len(path)):
+        inner = table.setdefault(path[depth - 1], {})
         if isinstance(inner, list) and depth < len(path) - 1:
-            inner = {str(number): entry for number, entry in enumerate(inner, start=1)}  # the entries stay the same
+            number = _entry(inner, path[: depth + 1], said)
+            path = (*path[:depth], number, *path[depth + 1 :])
+            inner = {number: inner[int(number) - 1]}
         if not isinstance(inner, dict):
-            raise CaseError([f"--set {toml.dotted(path)}: {toml.dotted(path[:depth])} is not a table"])
+            raise CaseError([f"--set {said}: {toml.dotted(path[:depth])} is not a table"])
         table = inner
     table[path[-1]] = _copy(value_of(right.strip()), len(path))
-    return path, override.option if isinstance(override, ByOption) else f"--set {toml.dotted(path)}"
+    return path, override.option if isinstance(override, ByOption) else f"--set {said}"
+
+
+def _entry(entries: list[Any], path: tuple[str, ...], said: str) -> str:
+    """The number of a table in a list, from 1, given by the end of a path: that number, or the name of the table."""
+    names = [entry.get("name") if isinstance(entry, Mapping) else None for entry in entries]
+    if path[-1] in names:
+        return str(names.index(path[-1]) + 1)
+    numbers = [str(number) for number in range(1, len(entries) + 1)]
+    if path[-1] not in numbers:
+        known = ", ".join([*numbers, *(name for name in names if isinstance(name, str))])
+        raise CaseError([f"--set {said}: there is no {toml.dotted(path)}; allowed: {known}"])
+    return path[-1]
 
 
 def value_of(text: str) -> Any:

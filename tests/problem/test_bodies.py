@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.places import ROOT
 
 import poisson
 from poisson.problem.expressions import parse_inside
@@ -190,3 +191,17 @@ def test_a_level_that_is_not_finite_is_named() -> None:
         poisson.PoissonError, match=r"^body\.1\.inside: nan at x = -1, y = -1; every value must be finite"
     ):
         cuts("sqrt(x) < 0.5")
+
+
+def test_an_override_takes_the_number_or_the_name_of_a_body() -> None:
+    case, named = ROOT / "cases" / "electrodes.toml", ["body.rod.charge = 2", "body.cathode.inside.center = [0.5, 0.0]"]
+    by_name, by_number = (
+        poisson.load_case(case, given).problem.bodies
+        for given in (named, [text.replace("rod", "3").replace("cathode", "2") for text in named])
+    )
+    assert by_name == by_number and [body.charge for body in by_name] == [None, None, 2.0]
+    for wrong in ("4", "0", "wire"):
+        with pytest.raises(poisson.PoissonError) as error:
+            poisson.load_case(case, [f"body.{wrong}.dirichlet = 2"])
+        line = f"--set body.{wrong}.dirichlet: there is no body.{wrong}; allowed: 1, 2, 3, anode, cathode, rod"
+        assert str(error.value) == line

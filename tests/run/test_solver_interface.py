@@ -350,7 +350,7 @@ def test_the_time_of_the_set_up_counts_once(monkeypatch: pytest.MonkeyPatch) -> 
         now += 1000.0
         return set_up(*given)
 
-    monkeypatch.setattr("poisson.run.solver.time", SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr("poisson.run.outcome.time", SimpleNamespace(perf_counter=clock))
     monkeypatch.setattr("poisson.run.solver.set_up", slow)
     solver = Solver(Problem.on_box((9, 9), f=1.0), "multigrid", "numpy")
     assert solver.solve().times == {"setup": 1002.0, "solve": 1.0, "finish": 1.0}
