@@ -22,7 +22,10 @@ class InverseOperations(ABC):
 
     @abstractmethod
     def solve(self, f: Array, u: Array) -> None:
-        """u = A⁻¹ f where nodes are not fixed; if A is singular, of zero mean, for f less its mean. f may change."""
+        """u = A⁻¹ f where nodes are not fixed; if A is singular, of zero mean, for f less its mean. f may change.
+
+        Where fixed nodes hold nothing (`Inverse.held`), u has zeros there, which need not be read.
+        """
 
 
 class CertifyingInverse(InverseOperations):

@@ -264,20 +264,24 @@ class HostTransforms(InverseOperations):
     """A direct solution on NumPy arrays, in place.
 
     `operator`: with constant coefficients. `transforms`: along the axes that are transformed. `solve_modes`: solves for
-    the modes of those axes, from all nodes of f to those of u that are not fixed. Raises `ValueError` if the
-    coefficients vary.
+    the modes of those axes, from all nodes of f to those of u that are not fixed. `held`: as of `Inverse`. Raises
+    `ValueError` if the coefficients vary.
     """
 
-    def __init__(self, operator: Operator, transforms: Sequence[AxisTransform], solve_modes: SolveModes) -> None:
+    def __init__(
+        self, operator: Operator, transforms: Sequence[AxisTransform], solve_modes: SolveModes, held: bool = True
+    ) -> None:
         require_constant(operator)
         self._operator = operator
+        self._held = held
         self._transforms = transforms
         self._solve_modes = solve_modes
 
     def solve(self, f: NDArray[Any], u: NDArray[Any]) -> None:
         if not self._operator.unknowns:
             return
-        take_boundary(self._operator, f, u)
+        if self._held:
+            take_boundary(self._operator, f, u)
         for transform in self._transforms:
             transform.forward(f)
         self._solve_modes(f, u)
@@ -293,7 +297,8 @@ class ScipyInverse(HostTransforms):
         require_constant(operator)
         radial = operator.lattice.angle is not None
         transforms = transforms_of(operator, range(radial, operator.dimension), workers or default_threads())
-        super().__init__(operator, transforms, partial(along_radius if radial else divide, operator, transforms))
+        solve_modes = partial(along_radius if radial else divide, operator, transforms)
+        super().__init__(operator, transforms, solve_modes, inverse.held)
 
 
 def transforms_of(operator: Operator, axes: Iterable[int], workers: int) -> list[AxisTransform]:

@@ -18,8 +18,14 @@ class _OfOperator:
         return self.operator.shape
 
 
+@dataclass(frozen=True)
 class Inverse(_OfOperator):
-    """The inverse of an operator with constant coefficients."""
+    """The inverse of an operator with constant coefficients.
+
+    `held`: whether fixed nodes may have other values than zero.
+    """
+
+    held: bool = True
 
 
 class DividedInverse(_OfOperator):

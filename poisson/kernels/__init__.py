@@ -30,6 +30,7 @@ PARTS = {
         "transforms/factors.h",
         "transforms/transform.hip",
     ),
+    "tridiagonal": ("transforms/tridiagonal.hip",),
     "slab": ("transforms/slab.hip",),
     "radius": ("transforms/radius.hip",),
     "derivative": ("derivatives/derivative.hip",),

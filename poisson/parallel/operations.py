@@ -264,7 +264,7 @@ class DistributedInverse(InverseOperations):
         self._lattice = Exchanging(backend, backend.halo_of(inverse.operator.lattice))
         self._local: InverseOperations | DistributedFastSolver
         if self._lattice.halo is None:
-            self._local = backend.local.bind(Inverse(_local(inverse.operator)))
+            self._local = backend.local.bind(Inverse(_local(inverse.operator), inverse.held))
         else:
             self._local = DistributedFastSolver(backend.local, _local(inverse.operator), backend.communicator)
 

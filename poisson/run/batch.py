@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poisson.discrete.discretisation import Discretisation
+from poisson.problem.fields import ArrayField
 from poisson.run.outcome import provenance
 from poisson.run.solution import Solution
 from poisson.solvers.iteration import ManyMethod
 
 if TYPE_CHECKING:
+    from poisson.backends.base import Array
     from poisson.problem.problem import Problem
     from poisson.run.loader import Loader
     from poisson.run.setup import Setup
@@ -36,15 +38,19 @@ def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequ
         return found
     start, started = time.perf_counter(), datetime.now(UTC)
     method, stopping = setup.method_for(guess=problem.guess), setup.stopping
-    if not (isinstance(method, ManyMethod) and method.together and setup.reads_in_place):
+    backend, shape = setup.backend, problem.lattice.array_shape
+    reads = setup.reads_in_place if backend.on_host else setup.ledger is None and backend.dtype == np.float64
+    if not (isinstance(method, ManyMethod) and method.together and reads):
         return found
-    with np.errstate(all="ignore"):
+    # What a device is asked for comes behind what the caller has asked of it.
+    with np.errstate(all="ignore"), backend.ordered():
         parts = [Discretisation(problem.having(f=f)) for f in sources]
         fs, begin = [loader.in_place(part) for part in parts], loader.start(parts[0])
         if begin is None or any(f is None for f in fs):
             return found
-        us = [setup.backend.empty(setup.operator.array_shape) for _ in fs]
+        us = [backend.empty(setup.operator.array_shape) for _ in fs]
         results = method.solve_many(fs, begin, us, stopping)
+        backend.synchronize()
         seconds = (time.perf_counter() - start) / len(fs)
         origin = provenance(setup, started) | {"method": setup.described_with("")}
         for n, (part, result) in enumerate(zip(parts, results, strict=True)):
@@ -52,7 +58,7 @@ def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequ
             if result is not None and part.problem.exact is None:
                 found[n] = Solution(
                     problem=part.problem,
-                    u=setup.give(result.u).reshape(problem.lattice.array_shape),
+                    u=_given(setup, part.problem, result.u).reshape(shape),
                     status=result.status,
                     iterations=result.iterations,
                     norm=stopping.norm,
@@ -63,3 +69,11 @@ def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequ
                     provenance=dict(origin),
                 )
     return found
+
+
+def _given(setup: Setup, problem: Problem, u: Array) -> Any:
+    """A solution where its source was, as `poisson.run.outcome.finish` gives it."""
+    if setup.backend.on_host:
+        return setup.give(u)
+    there = isinstance(problem.f, ArrayField) and problem.f.on_device
+    return setup.backend.view(u) if there else setup.backend.to_host(u)

@@ -22,6 +22,7 @@ from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import chebyshev_roots, weighted_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.together import Together
 
 MOST_REFINEMENTS = 3
 """Solves for what rounding left of the residual, at most."""
@@ -55,12 +56,16 @@ class FastTransform:
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`)."""
-        self._solver = self._backend.bind(Inverse(self._operations.operator.separable or self._operations.operator))
+        operator = self._operations.operator.separable or self._operations.operator
+        self._solver = self._unheld = self._backend.bind(Inverse(operator))
+        if not (self._backend.on_host or operator.lattice.divided):
+            self._unheld = self._backend.bind(Inverse(operator, held=False))
         self._callers = self._solver if isinstance(self._solver, CertifyingInverse) else None
         self._at_once: _AtOnce | None = None
+        self._several: dict[bool, Together] = {}
         # What certifies on its way seldom needs another array.
         if not self._callers:
-            self._at_once = _AtOnce(self._operations, self._solver, self._work, self._norms)
+            self._at_once = _AtOnce(self._operations, self._work, self._norms)
         return True
 
     def solve(
@@ -74,6 +79,8 @@ class FastTransform:
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`); one iteration is one solution by transforms."""
         operations, backend, norms = self._operations, self._backend, self._norms
+        held = stopping.boundary > 0.0
+        solver = self._solver if held else self._unheld
         watch = Watch(operations, stopping, observer, norms, growth=math.inf)
         pair: list[Array] = [u, self._kept]
 
@@ -92,7 +99,7 @@ class FastTransform:
             source, first = found
             watch.follow(f)
         elif self._at_once and backend.keeps(operations.operator.array_shape):
-            source, guess, first = self._at_once(u, f, guess=stopping.boundary > 0.0)
+            source, guess, first = self._at_once(solver, u, f, guess=held)
             watch.follow(f)
         else:
             source = watch.source(f, other())
@@ -103,7 +110,7 @@ class FastTransform:
             if done == 0 and first is None:
                 if not source[1] > 0.0:
                     operations.take(f, other(), norms)
-                self._solver.solve(other(), pair[0])
+                solver.solve(other(), pair[0])
             elif done > 0:
                 self._refine(pair, f)
             now = first if done == 0 and first else residual()
@@ -127,16 +134,21 @@ class FastTransform:
     @property
     def together(self) -> bool:
         """See `poisson.solvers.iteration.ManyMethod`."""
-        return self._callers is not None and self._callers.together
+        if self._callers:
+            return self._callers.together
+        operator = self._operations.operator
+        return self._backend.keeps(operator.array_shape) and not operator.singular
 
     def solve_many(
         self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
     ) -> list[SolveResult | None]:
         """See `poisson.solvers.iteration.ManyMethod`: one solution by transforms for each, if that is enough."""
-        assert self._callers
         measure, operator = stopping.measure, self._operations.operator
+        if not self._callers and (held := stopping.boundary > 0.0) not in self._several:
+            self._several[held] = Together(self._operations, held)
+        all_norms = (self._callers or self._several[held]).solve_many(fs, start, us)
         found: list[SolveResult | None] = []
-        for f, u, norms in zip(fs, us, self._callers.solve_many(fs, start, us).tolist(), strict=True):
+        for f, u, norms in zip(fs, us, all_norms.tolist(), strict=True):
             source, left = (norms[0], norms[1]), (norms[2], norms[3])
             if not math.isfinite(source[0]):
                 f.refuse()
@@ -172,23 +184,22 @@ class _AtOnce:
     `operations`: those of A. `work` (Array): an array that loses its values. `norms`: a place for results.
     """
 
-    def __init__(self, operations: Operations, solver: InverseOperations, work: Array, norms: Reduction) -> None:
+    def __init__(self, operations: Operations, work: Array, norms: Reduction) -> None:
         self._operations = operations
-        self._solver = solver
         self._work = work
         self._places = (norms, *(operations.backend.reduction() for _ in range(2)))
         self._recorded: tuple[Array, Array, bool, Callable[[], None]] | None = None
 
-    def __call__(self, u: Array, f: Array, *, guess: bool) -> tuple[Norms, Norms, Norms]:
+    def __call__(self, solver: InverseOperations, u: Array, f: Array, *, guess: bool) -> tuple[Norms, Norms, Norms]:
         """Solve A u = f.
 
-        Returns: The norms of f, those of the residual of zeros with the boundary values, and those of that of the
-        solution. The. second are zeros without `guess`: they are where there are no boundary values and f is zero.
+        Returns: The norms of f, those of the residual of zeros with the boundary values, and those of the residual of
+        the solution. The second are zeros without `guess`, for then there are no boundary values.
         """
         backend, known = self._operations.backend, self._recorded
         if known is None or known[0] is not u or known[1] is not f or known[2] is not guess:
             # What is recorded knows its parts and not this object, which would keep itself.
-            function = partial(_ask, self._operations, self._solver, self._work, self._places, u, f, guess)
+            function = partial(_ask, self._operations, solver, self._work, self._places, u, f, guess)
             self._recorded = known = (u, f, guess, backend.capture(function))
         known[3]()
         left, source, before = (backend.read(place) for place in self._places)
@@ -225,7 +236,7 @@ class FastPreconditioner:
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Preconditioner.refresh`)."""
-        self._solver = self._backend.bind(Inverse(self._mean(self._operations.operator)))
+        self._solver = self._backend.bind(Inverse(self._mean(self._operations.operator), held=False))
         return True
 
     def _mean(self, operator: Operator) -> Operator:

@@ -2,7 +2,7 @@
 """The direct solution by fast transforms against the sparse reference, for every combination of faces.
 
 Covers poisson.backends.inverses, poisson.backends.spectra, poisson.backends.transforms, poisson.discrete.inverse,
-poisson.backends.gpu.device_transforms, poisson.backends.gpu.eigenvectors and
+poisson.backends.gpu.device_transforms, poisson.backends.gpu.eigenvectors, poisson.backends.gpu.tridiagonal and
 poisson.backends.openmp.library_transforms.
 """
 
@@ -40,6 +40,7 @@ from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
 
 ALL_BACKENDS: dict[str, Callable[[Any], Backend]] = {"numpy": NumpyBackend, **BACKENDS}
+F, M = Rule.FIXED, Rule.MIRROR
 ROUNDING = {"float32": 1e-5, "float64": 1e-13}
 
 
@@ -232,6 +233,40 @@ def test_lines_of_all_lengths(any_backend: Backend) -> None:
 def test_more_columns_than_are_taken_together(any_backend: Backend, last: tuple[Rule, Rule]) -> None:
     rules = (Rule.FIXED, Rule.MIRROR, Rule.WRAP, Rule.WRAP, *last)
     check(any_backend, operator((37, 20, 5), rules, 0.7))
+
+
+@pytest.mark.parametrize("last", [(F, F), (F, M), (M, F)], ids=name_of)
+@pytest.mark.parametrize("shape", [(5, 34), (6, 98), (5, 1100), (4, 3, 65)], ids=str)
+def test_systems_of_many_rows(any_backend: Backend, shape: tuple[int, ...], last: tuple[Rule, Rule]) -> None:
+    """Also where what a row does to its neighbours falls fast or hardly at all: by the ratio of the spacings."""
+    for ratio, c, first in ((1.0, 0.0, (Rule.WRAP, Rule.WRAP)), (1e4, 0.0, (M, M)), (1e-4, 1e-3, (F, M))):
+        spacing = (0.1,) * (len(shape) - 1) + (0.1 * ratio,)
+        rules = (*first, *(M, M) * (len(shape) - 2), *last)
+        a = Operator.uniform(shape, spacing, c, rules)
+        f, u = (random_array(shape[::-1], any_backend.dtype, seed) for seed in (1, 2))
+        expected = solve(NumpyBackend(np.float64), a, f, u)
+        atol = 20.0 * ROUNDING[any_backend.dtype.name] * np.abs(expected).max()
+        np.testing.assert_allclose(solve(any_backend, a, f, u), expected, rtol=0, atol=atol)
+
+
+def test_fixed_nodes_without_values_are_not_read(any_backend: Backend) -> None:
+    """The solution has the bits of one whose fixed nodes hold zeros; a GPU launches nothing for their sake."""
+    a = operator((9, 6, 5), (F, F, M, F, F, M))
+    f, zeros = any_backend.from_host(random_array(a.array_shape, any_backend.dtype, 1)), np.zeros(a.array_shape)
+    found = []
+    for held in (True, False):
+        source, u = (
+            any_backend.from_host(any_backend.to_host(f)),
+            any_backend.from_host(zeros.astype(any_backend.dtype)),
+        )
+        inverse = any_backend.bind(Inverse(a, held))
+        inverse.solve(source, u)
+        found.append(any_backend.to_host(u))
+        if isinstance(any_backend, Launcher):
+            with any_backend.shared.without_launches() as wanted:
+                inverse.solve(source, u)
+            assert {key[1] for key in wanted} == {"transform", "tridiagonal", *("transform_boundary",) * held}
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])

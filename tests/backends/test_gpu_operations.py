@@ -49,6 +49,18 @@ def backend_with(shape: Shape, dtype: Any = np.float64) -> GpuBackend:
     return GpuBackend(dtype, EmulatedRuntime(), table)
 
 
+def test_a_residual_is_certified_and_not_written(dtype: Any) -> None:
+    backend, a = emulated(dtype), grid_operator((27, 21, 9), FEW_RULES[3][2])
+    operations, place = backend.bind(a), backend.reduction()
+    u, f, work = (backend.from_host(random_array(a.array_shape, dtype, seed)) for seed in range(3))
+    before = backend.to_host(work)
+    operations.certify(u, f, work, place)
+    certified = backend.read(place)
+    np.testing.assert_array_equal(backend.to_host(work), before)
+    operations.residual(u, f, work, place)
+    assert backend.read(place) == certified
+
+
 STENCILS = ("laplacian", "boundary_conditions", "sweep", "residual")
 
 

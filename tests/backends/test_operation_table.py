@@ -87,10 +87,11 @@ FURTHER_KERNELS = {
     *("smooth", "smooth_norm", "interpolate_gather", "take"),
     *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add"),
     *("clusters_begin", "clusters_join", "clusters_label", "clusters_held"),
-    *("transform", "transform_gather", "transform_scatter", "transform_boundary", "slab_condense", "slab_expand"),
+    *("transform", "transform_gather", "transform_scatter", "transform_boundary", "tridiagonal"),
+    *("slab_condense", "slab_expand", "along_radius", "divergence", "subtract_gradient"),
 }
 """Kernels without an operation of their own: passes with a reduction, other variants, half a level, sources,
-fast transforms."""
+fast transforms and the systems that they leave, staggered grids."""
 
 
 def arguments_of(function: Any) -> tuple[str, ...]:
@@ -207,6 +208,7 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "poisson_stencil": StencilStructure,
     "poisson_weighted": WeightedStructure,
     "poisson_clusters": ClustersStructure,
+    "poisson_staggered": StaggeredStructure,
 }
 
 

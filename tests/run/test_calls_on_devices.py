@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Calls of one solver with arrays on a device, here the emulated one: what is read there, and where u is.
 
-Covers poisson.run.loader.
+Covers poisson.run.loader and poisson.solvers.together.
 """
 
 from __future__ import annotations
@@ -128,3 +128,42 @@ def test_what_a_source_has_too_much_is_not_that_of_its_rounding() -> None:
     expected = f - f.mean()
     np.testing.assert_allclose(found.fields["f"], expected, rtol=0, atol=1e-12)
     assert found.residual == pytest.approx(np.sqrt((found.fields["residual"] ** 2).mean()), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "given"),
+    [
+        ((16,), {"boundary": {"x_lower": 0.5, "x_upper": -1.0}}),
+        ((16, 9), {"boundary": {"x": "periodic", "all": 1.5}}),
+        ((9, 7), {"boundary": 0.0}),
+        ((9, 7), {"boundary": "x", "x": np.linspace(0.0, 1.0, 9) ** 1.5, "y": np.linspace(0.0, 1.0, 7)}),
+        ((9, 7, 5), {"boundary": "x - y*z"}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("method", ["fft", "auto"])
+def test_sources_on_a_device_are_solved_for_together(
+    shape: tuple[int, ...], given: dict[str, Any], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven are four and two and one; each has the bits of a solve of its own, and is where its source was."""
+    solver = Solver(Problem.on_box(None if "x" in given else shape, **given, c=2.0), method, "gpu")
+    runtime = runtime_of(solver)
+    fs = [source(shape[::-1], seed) for seed in range(7)]
+    fs[2] *= given["boundary"] == 0.0  # a target of its own takes a solve of its own
+    expected = [solver.solve(f) for f in fs]
+    monkeypatch.setattr(Solver, "_solve", lambda *_: pytest.fail("solved for alone"))
+    there = [OnDevice(runtime, f.astype(np.float32 if n == 1 else f.dtype), wide=n) for n, f in enumerate(fs)]
+    for n, sources in enumerate((fs, there, fs[::-1])):
+        found = solver.solve_many(sources)[:: -1 if n == 2 else 1]
+        for one, other, place in zip(found, expected, range(7), strict=True):
+            if not (n == 1 and place == 1):
+                np.testing.assert_array_equal(one.u, other.u)
+                assert (one.residual, one.target, one.status) == (other.residual, other.target, other.status)
+            assert one.provenance["method"] == other.provenance["method"]
+            assert runtime.holds(one.u) == (n == 1)
+    kept = [each.u.copy() for each in found]
+    fs[3][..., 4] = np.nan
+    with pytest.raises(CaseError, match=r"equation\.f: nan at x = "):
+        solver.solve_many([OnDevice(runtime, f) for f in fs])
+    for one, values in zip(found, kept, strict=True):
+        np.testing.assert_array_equal(one.u, values)

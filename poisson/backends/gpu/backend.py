@@ -83,6 +83,10 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         arguments = (u, or_null(f), out, *self.geometry, self.step(omega))
         self.march("stencil", name, arguments, result, given(f), in_parts=True)
 
+    def certify(self, u: Array, f: Array, work: Array, result: Reduction) -> None:
+        arguments, defines = (u, self.settled(f), work, *self.geometry), ("-DKEPT=0",)
+        self.march("stencil", "residual_norm", arguments, result, defines, in_parts=True)
+
     # ---- vectors
 
     def update(self, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
@@ -142,7 +146,7 @@ class GpuInverse(InverseOperations):
 
     def __init__(self, backend: Launcher, inverse: Inverse) -> None:
         made = GpuEigenvectors if inverse.operator.lattice.tabulated else GpuTransforms
-        self._way = made(backend, inverse.operator)
+        self._way = made(backend, inverse.operator, inverse.held)
 
     def solve(self, f: Array, u: Array) -> None:
         self._way.solve(f, u)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from poisson.backends.base import Array
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.shapes import LANES, Shape
+from poisson.backends.gpu.tridiagonal import Tridiagonal, block_of_systems
 from poisson.backends.spectra import (
     RADICES,
     Convolution,
@@ -249,7 +250,7 @@ def groups_of(operator: Operator, axis: int, pairs: int) -> int:
     """Blocks of so many pairs that have all lines along an axis, as kernels/transforms/transform.hip counts them."""
     nx, ny, nz = (*operator.shape, 1)[:3]
     if axis == 0:
-        return blocks_for(ny * nz, 2 * pairs)
+        return blocks_for(blocks_for(ny, 2) * nz, pairs)
     return blocks_for(nx, 2 * pairs) * (nz if axis == 1 else ny)
 
 
@@ -311,11 +312,12 @@ def axis_transform(launcher: TransformLauncher, line: Line, tables: Sequence[Any
 class GpuTransforms:
     """A direct solution by transforms; what the kernels need is made here, so that a solution is launches alone.
 
-    Raises `ValueError` if the coefficients vary.
+    `held`: as of `Inverse`. Raises `ValueError` if the coefficients vary.
     """
 
-    def __init__(self, backend: Launcher, operator: Operator) -> None:
+    def __init__(self, backend: Launcher, operator: Operator, held: bool) -> None:
         require_constant(operator)
+        self._held = held
         self._launcher = launcher = TransformLauncher(backend, operator)
         lines = [Line(operator, axis) for axis in range(operator.dimension) if operator.couplings[axis]]
         spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
@@ -324,14 +326,20 @@ class GpuTransforms:
         spectra[0] += operator.c
         scale = 1.0 / math.prod(line.gain for line in lines)
         tables = (*(launcher.table_of(values) for values in spectra), launcher.scalar(scale))
-        self._transforms = [axis_transform(launcher, line, tables) for line in lines] if operator.unknowns else []
+        block = block_of_systems(operator, lines[-1].axis) if len(lines) > 1 else None
+        self._transforms: list[AxisTransform] = []
+        if operator.unknowns:
+            transformed = lines[:-1] if block else lines
+            self._transforms = [axis_transform(launcher, line, tables) for line in transformed]
+            self._transforms += [Tridiagonal(backend, operator, transformed, lines[-1].axis, block)] if block else []
         backend.prepare(lambda: self.solve(None, None))
 
     def solve(self, f: Array, u: Array) -> None:
         """u = A⁻¹ f (`InverseOperations.solve`)."""
         if not self._transforms:
             return
-        self._launcher.take_boundary(f, u)
+        if self._held:
+            self._launcher.take_boundary(f, u)
         *others, last = self._transforms
         for transform in others:
             transform(f, f, True, False)

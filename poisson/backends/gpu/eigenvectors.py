@@ -22,7 +22,7 @@ from poisson.discrete.operator import Operator
 
 
 class GpuEigenvectors:
-    """A direct solution on any axes.
+    """A direct solution on any axes; `held` as of `Inverse`.
 
     Raises `ValueError` if the coefficients vary.
 
@@ -32,9 +32,9 @@ class GpuEigenvectors:
     methods", Numerische Mathematik 6, 1964.
     """
 
-    def __init__(self, backend: Launcher, operator: Operator) -> None:
+    def __init__(self, backend: Launcher, operator: Operator, held: bool) -> None:
         require_constant(operator)
-        self._backend, self._launcher = backend, TransformLauncher(backend, operator)
+        self._backend, self._launcher, self._held = backend, TransformLauncher(backend, operator), held
         lattice, axes = operator.lattice, transformed_axes(operator)
         self._operator, self._free, self._live = operator, lattice.free, bool(axes)
         self._radial = lattice.angle is not None

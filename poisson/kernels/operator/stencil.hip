@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The operator on nodes: laplacian, boundary_conditions, residual and sweep.
+//
+// Options, beside those of the prelude and operator.h: KEPT (0: a residual is wanted for its norm alone).
+
+#ifndef KEPT
+#define KEPT 1
+#endif
 
 // out = A u at the nodes that lie on no face, zero at those of the mask; the others keep their values. No rule is
 // needed there, so with constant coefficients this has a march of its own, whose few registers let more threads be
@@ -159,7 +165,7 @@ __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, co
                   after.node[n] = RELAX ? relax_at(a, at, links, n, centre.node[n], r, scale) : r;
                   if (NORM && at.i + n < a.nx && counts(at.j, at.k, a.ny, a.nz)) norms.add(r);
               }
-              store_streaming(out + at.offset, after);
+              if (KEPT) store_streaming(out + at.offset, after);
           });
     if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result, a.block);
 }

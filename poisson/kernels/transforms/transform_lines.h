@@ -62,14 +62,15 @@ struct Place {
     int i, j, k;
 };
 
-// The line `number` among those of a group of blocks: groups of 2 BLOCK_Y rows, or of as many neighbouring columns.
+// The line `number` among those of a group of blocks: groups of 2 BLOCK_Y rows, or of as many neighbouring columns. The
+// rows of a pair lie in one plane, so that its bits do not depend on other planes.
 __device__ __forceinline__ Place place_of(const Layout& a, index_t group, int number) {
     Place line = {0, false, 0, 0, 0};
     if (AXIS == 0) {
-        const index_t row = 2 * BLOCK_Y * group + number;
-        line.j = row % a.ny;
-        const index_t k = row / a.ny;
-        line.live = k < a.nz;
+        const int half = (a.ny + 1) / 2;
+        const index_t pair = BLOCK_Y * group + number / 2, k = pair / half;
+        line.j = 2 * (int)(pair % half) + number % 2;
+        line.live = k < a.nz && line.j < a.ny;
         line.k = line.live ? (int)k : 0;
     } else {
         const int groups = (a.nx + 2 * BLOCK_Y - 1) / (2 * BLOCK_Y);
