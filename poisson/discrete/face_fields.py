@@ -224,7 +224,7 @@ class FaceProducts:
 
     @staticmethod
     def _own(lines: Sequence[Closed | Open], axis: int, times: Times, c: float, beyond: int) -> Values:
-        """What the modes of charges in a plane are multiplied by, for the field on its faces; by class."""
+        """The factors of the modes of charges in a plane, for the field on its faces; by class."""
         line, (slow, fast) = lines[axis], _others(axis)
         assert isinstance(line, Open)
         planes = BEYOND if beyond else HERE

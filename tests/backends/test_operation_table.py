@@ -38,6 +38,7 @@ from poisson.backends.openmp.library import (
     LineStructure,
     OperatorStructure,
     Signatures,
+    StaggeredStructure,
     StencilStructure,
     TransferStructure,
     WeightedStructure,

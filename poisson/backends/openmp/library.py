@@ -97,6 +97,19 @@ class WeightedStructure(Structure):
     )
 
 
+class StaggeredStructure(Structure):
+    """The cells of a staggered grid: poisson_staggered."""
+
+    _fields_ = (
+        ("dimension", c_int32),
+        ("threads", c_int32),
+        ("wraps", c_int32 * 3),
+        ("shape", c_int64 * 3),
+        ("widths", c_void_p * 3),
+        ("slopes", c_void_p * 3),
+    )
+
+
 class ClustersStructure(Structure):
     """Groups of nodes: poisson_clusters."""
 
@@ -232,10 +245,10 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 7)),
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "chains": (_STATUS, (_OPERATOR, c_int32, *(c_void_p,) * 6)),
-    "divergence": (_STATUS, (c_void_p, c_double, *(c_void_p,) * 4, c_int64, c_int64)),
+    "divergence": (_STATUS, (POINTER(StaggeredStructure), c_double, *(c_void_p,) * 4, c_int64, c_int64)),
     "subtract_gradient": (
         _STATUS,
-        (c_void_p, c_double, c_void_p, c_int64, c_int64, *(c_void_p,) * 6, c_int64, c_int64),
+        (POINTER(StaggeredStructure), c_double, c_void_p, c_int64, c_int64, *(c_void_p,) * 6, c_int64, c_int64),
     ),
     "depth": (c_int32, (_OPERATOR,)),
 }

@@ -4,29 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import Structure, byref, c_int32, c_int64, c_void_p
+from ctypes import byref, c_int32, c_int64, c_void_p
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.backends.openmp.library import functions_of
+from poisson.backends.openmp.library import StaggeredStructure, functions_of
 from poisson.mesh.staggered import Staggered, distances
 
 if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
-
-
-class StaggeredStructure(Structure):
-    """The cells of a staggered grid: poisson_staggered."""
-
-    _fields_ = (
-        ("dimension", c_int32),
-        ("threads", c_int32),
-        ("wraps", c_int32 * 3),
-        ("shape", c_int64 * 3),
-        ("widths", c_void_p * 3),
-        ("slopes", c_void_p * 3),
-    )
 
 
 class OpenmpStaggered:
