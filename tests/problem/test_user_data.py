@@ -217,8 +217,7 @@ def test_a_result_file_says_where_the_nodes_are(tmp_path: Path, kinds: str, ends
     assert compare(path, path).shapes == (problem.lattice.shape,) * 2
     other = poisson.solve(problem_on("u" * len(kinds), PAIRS[ends], (9, 8, 7)[: len(kinds)]), backend="numpy")
     second = other.save(tmp_path / "v.h5")
-    with pytest.raises(CaseError, match="have nodes in different places along"):
-        compare(path, second)
+    assert (compare(path, path).interpolated, compare(path, second).interpolated is None) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +227,7 @@ def test_a_result_file_says_where_the_nodes_are(tmp_path: Path, kinds: str, ends
         ((33,), 0.0, 'axes: 33 along x; allowed: {"nodes": coordinates}, {"cells"'),
         (({"cells": [1.0, 2.0], "nodes": []},), 0.0, "axes: {'cells': [1.0, 2.0], 'nodes': []} along x; allowed"),
         (({"nodes": [0.0, 1.0, 2.0]},), {"x": "periodic"}, "axes: nodes along x: an axis of 2 nodes; at least 3"),
-        (({"cells": [0.0, 1.0, 0.5, 2.0]},), 0.0, "axes: cells along x: the places along an axis must be finite"),
+        (({"cells": [0.0, 1.0, 0.5, 2.0]},), 0.0, "axes: cells along x: 0.5 after 1; the places along"),
         (
             ({"cells": [[0.0, 1.0]]},),
             0.0,
