@@ -143,7 +143,7 @@ class Question:
         spacings = [h for h in self.operator.spacing if math.isfinite(h)]
         anisotropy = max(spacings) / min(spacings)
         if self.operator.fixed:
-            return "a is 0 at some nodes"
+            return self._left_out
         if (stronger := self.operator.lattice.angular) > STRONG_ANGLE:
             return f"links along phi are up to {stronger:.3g} times as strong near r = 0"
         if self.jump > STRONG_JUMP:
@@ -170,7 +170,13 @@ class Question:
             return ""
         known = self.operations.roughness if isinstance(self.operations, Outline) else roughness(self.operations)
         reason = known.reason(self.operator) if known else ""
-        return reason or ("a is 0 at some nodes" if self.operator.fixed and self.operator.lattice.divided else "")
+        return reason or (self._left_out if self.operator.fixed and self.operator.lattice.divided else "")
+
+    @property
+    def _left_out(self) -> str:
+        """Why some nodes have no equation."""
+        cut = self.operator.coefficients and self.operator.coefficients.cut
+        return "nodes in bodies have no equation" if cut else "a is 0 at some nodes"
 
     @cached_property
     def mixed(self) -> str:

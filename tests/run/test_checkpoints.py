@@ -142,6 +142,28 @@ def test_every_method_ends_with_the_same_solution(tmp_path: Path, method: str) -
     assert np.abs(solution.u - whole.u).max() <= most * np.abs(whole.u).max()
 
 
+@pytest.mark.parametrize(("faces", "preconditioner"), [("walls", "jacobi"), ("open", "multigrid")])
+def test_bodies_and_open_faces_go_on_from_a_checkpoint(tmp_path: Path, faces: str, preconditioner: str) -> None:
+    """Potentials that follow from charges, and the values on open faces, are found again."""
+    floating, held = (
+        "inside = 'hypot(x - 0.6, y - 0.6) < 0.2'",
+        "inside = 'hypot(x - 0.25, y - 0.3) < 0.12', dirichlet = 1.0",
+    )
+    bodies = f"body = [{{ {floating}, floating = true, charge = 1.0 }}, {{ {held} }}]"
+    settings = ("solver.method='cg'", f"solver.preconditioner='{preconditioner}'", "solver.rtol=1e-8", bodies)
+    boundary = WALLS if faces == "walls" else {"all": "open"}
+    case = case_of(tmp_path, *settings, "domain.shape=[17, 15]", every=2, problem={"f": 1.0}, boundary=boundary)
+    whole = poisson.solve(without(case))
+    broken(case, whole.iterations // 2)
+    assert files(tmp_path) != []
+    solution = poisson.solve(case, resume=True)
+    assert solution.status.success and str(solution.provenance["resumed"]).startswith("a.checkpoint-")
+    assert solution.iterations > whole.iterations // 2
+    assert np.abs(solution.u - whole.u).max() <= 1e-6 * np.abs(whole.u).max()
+    for name, values in whole.bodies.items():
+        assert solution.bodies[name] == pytest.approx(values, rel=1e-5, abs=1e-5)
+
+
 @pytest.mark.parametrize("method", ["jacobi", "cg", "multigrid"])
 def test_to_write_checkpoints_changes_nothing(tmp_path: Path, method: str) -> None:
     case = case_of(tmp_path, f"solver.method='{method}'", every=30 if method == "jacobi" else 1)

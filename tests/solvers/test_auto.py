@@ -18,11 +18,13 @@ import pytest
 from poisson import backends
 from poisson.backends.numpy import NumpyBackend, NumpyProbe
 from poisson.backends.probe import CONVOLVED, Pace
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 from poisson.problem.problem import Problem
+from poisson.run.sample import Sample
 from poisson.run.solver import Solver
 from poisson.solvers import choose as module
 from poisson.solvers import registry
@@ -34,6 +36,7 @@ from poisson.solvers.settings import SolverSettings
 
 WALLS = (Rule.FIXED,) * 4
 AUTO = SolverSettings()
+HOLE, HOLE_SAID = np.where(np.arange(33) == 16, 0.0, np.ones((33, 33))), "a is 0 at some nodes"
 
 
 class Measured(NumpyBackend):
@@ -233,6 +236,15 @@ def jumping(operator: Operator, jump: float) -> Operator:
 )
 def test_what_rounding_in_float32_would_spoil_stays_in_float64(operator: Operator, expected: str) -> None:
     assert choose(Outline(Measured(transforms=500.0), operator), AUTO, "float64").precision == expected
+
+
+def test_without_products_the_reason_is_what_has_no_equation() -> None:
+    body = {"inside": "hypot(x - 0.5, y - 0.5) < 0.2", "dirichlet": 1.0}
+    backend = NumpyBackend(np.float64)
+    backend.bound = {subject: made for subject, made in backend.bound.items() if subject is not Clusters}
+    for given, reason in (({"bodies": [body]}, "nodes in bodies have no equation"), ({"a": HOLE}, HOLE_SAID)):
+        operator = Sample(Problem.on_box((33, 33), f=1.0, **given)).operator  # type: ignore[arg-type]
+        assert Question(Outline(backend, operator), AUTO, "float64").hard == reason
 
 
 @pytest.mark.parametrize(("alpha", "expected"), [(1e-6, "float64"), (1.0, "mixed"), (1e3, "mixed")])
