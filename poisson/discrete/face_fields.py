@@ -193,7 +193,7 @@ class FaceProducts:
         self.stages: list[list[Product]] = [[], [], [], []]
         first, second, third, last = self.stages
         for axis in opened:
-            slow, fast = _others(axis)
+            slow, fast = other_axes(axis)
             plane = self.planes[axis] = np.empty((*classes, nodes[slow], nodes[fast]))
             one, both = (np.empty((*classes, each, modes[fast])) for each in (nodes[slow], modes[slow]))
             ones[axis], boths[axis] = one, both
@@ -210,7 +210,7 @@ class FaceProducts:
                 second.append(Product(by_time, ((other, _turned(rows[fast])),), weighted[slow].T))
                 parts[fast, slow] = _turned(columns[axis]), _turned(by_time)
         for axis in opened:
-            slow, fast = _others(axis)
+            slow, fast = other_axes(axis)
             terms = [(back[slow], boths[axis])]
             if (axis, fast) in parts:
                 terms.append(parts[axis, fast])
@@ -225,7 +225,7 @@ class FaceProducts:
     @staticmethod
     def _own(lines: Sequence[Closed | Open], axis: int, times: Times, c: float, beyond: int) -> Values:
         """The factors of the modes of charges in a plane, for the field on its faces; by class."""
-        line, (slow, fast) = lines[axis], _others(axis)
+        line, (slow, fast) = lines[axis], other_axes(axis)
         assert isinstance(line, Open)
         planes = BEYOND if beyond else HERE
         one, other = lines[slow], lines[fast]
@@ -249,7 +249,7 @@ class FaceProducts:
                 np.multiply(product.out, product.scale, out=product.out)
 
 
-def _others(axis: int) -> tuple[int, int]:
+def other_axes(axis: int) -> tuple[int, int]:
     """The other two axes, the slower one first."""
     slow, fast = (other for other in (2, 1, 0) if other != axis)
     return slow, fast
@@ -304,7 +304,7 @@ class FaceFields:
         for beyond in sorted({beyond for _, beyond in charges}):
             products = self.products(beyond)
             for axis, plane in products.planes.items():
-                shape = [each.stop - each.start for each in (self.lines[other].own for other in _others(axis))]
+                shape = [each.stop - each.start for each in (self.lines[other].own for other in other_axes(axis))]
                 empty = self._xp.zeros(shape)
                 given = [charges.get((face, beyond), empty).reshape(shape) for face in self._faces if face // 2 == axis]
                 plane[...] = self._fold(axis, self._xp.stack(given))
@@ -318,7 +318,7 @@ class FaceFields:
 
     def _fold(self, axis: int, values: Any) -> Any:
         """The classes of values on the open faces of an axis, the lower face first."""
-        xp, (slow, fast) = self._xp, _others(axis)
+        xp, (slow, fast) = self._xp, other_axes(axis)
         both = len(values) == 2
         found = xp.stack([values[1] + values[0], values[1] - values[0]]) if both else 2.0 * values
         found = self.lines[slow].fold(xp, xp.moveaxis(found, 1, 0))
@@ -327,7 +327,7 @@ class FaceFields:
         return found.transpose(place[2], place[1], place[0], 3, 1)
 
     def _unfold(self, axis: int, classes: Any) -> Any:
-        xp, (slow, fast) = self._xp, _others(axis)
+        xp, (slow, fast) = self._xp, other_axes(axis)
         found = self.lines[fast].unfold(xp, classes.transpose(2 - fast, 4, 2 - slow, 3, 2 - axis))
         found = self.lines[slow].unfold(xp, xp.moveaxis(found, 0, 3))
         found = xp.moveaxis(found, 1, 0)

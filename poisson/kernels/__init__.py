@@ -33,6 +33,7 @@ PARTS = {
     "tridiagonal": ("transforms/tridiagonal.hip",),
     "slab": ("transforms/slab.hip",),
     "radius": ("transforms/radius.hip",),
+    "faces": ("transforms/faces.hip",),
     "derivative": ("derivatives/derivative.hip",),
     "staggered": ("derivatives/staggered.hip",),
     "variants": ("studies/variants.hip",),

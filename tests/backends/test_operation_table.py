@@ -90,9 +90,10 @@ FURTHER_KERNELS = {
     *("clusters_begin", "clusters_join", "clusters_label", "clusters_held"),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary", "tridiagonal"),
     *("slab_condense", "slab_expand", "along_radius", "divergence", "subtract_gradient"),
+    *("face_take", "face_charges", "face_products", "face_fields"),
 }
 """Kernels without an operation of their own: passes with a reduction, other variants, half a level, sources,
-fast transforms and the systems that they leave, staggered grids."""
+fast transforms and the systems that they leave, staggered grids, open faces."""
 
 
 def arguments_of(function: Any) -> tuple[str, ...]:

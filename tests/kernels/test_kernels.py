@@ -181,6 +181,10 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator, *, along_axes: 
     given: Any = backend.in_place(np.empty(fine.array_shape), lambda: None)
     backend.bind(fine).take(given, u, backend.reduction())
     backend.bind(fine).integrate(given, None, backend.reduction())
+    ends = 2 * fine.dimension
+    faces = backend.face_fields(operator((9,) * fine.dimension, (Rule.FIXED,) * ends), (True,) * ends)
+    faces.take(u, out, True)
+    faces.correct(u)
     lengths = tuple(np.ones(n) for n in fine.shape)
     cells = Staggered(fine.shape, (True,) * fine.dimension, lengths, lengths)
     for given in ((), (u,) * fine.dimension):

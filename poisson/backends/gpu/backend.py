@@ -43,6 +43,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
 if TYPE_CHECKING:
+    from poisson.discrete.face_fields import FaceFields
     from poisson.mesh.staggered import Staggered
 
 KEPT_NODES = 1 << 21
@@ -208,6 +209,11 @@ class GpuBackend(Launcher):
 
     def probe(self) -> GpuProbe:
         return GpuProbe(self)
+
+    def face_fields(self, far: Operator, faces: Sequence[bool]) -> FaceFields:
+        from poisson.backends.gpu.faces import GpuFaces
+
+        return GpuFaces(self, far, faces)
 
     def staggered(self, cells: Staggered) -> Any:
         from poisson.backends.gpu.staggered import GpuStaggered
