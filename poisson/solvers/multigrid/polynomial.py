@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from poisson.backends.base import Array, Reduction
 from poisson.backends.transfers import TransferOperations
 from poisson.discrete.full_stencil import FullStencil
+from poisson.mesh.lattice import Lattice
 from poisson.solvers.multigrid.hierarchy import LARGEST, Level
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.multigrid.smoothers import Phase, SmootherEntry
+from poisson.solvers.multigrid.thinning import is_uneven
 from poisson.solvers.spectrum import chebyshev_roots, stable_order
 
 PERIOD = 4
@@ -19,6 +21,12 @@ PERIOD = 4
 BELOW_THE_ROUGH = 0.93
 """With a period the interval begins at this part of the rough spectrum: the modes just below are not well represented
 on the coarser grid. Found by search, as `OVER_CORRECTION`, on the contraction factors of whole cycles."""
+
+BELOW_BETWEEN_CELLS = 0.66
+"""The same where an axis has cells, whose coarser grids have no node in common with the finer ones."""
+
+ABOVE_WHERE_UNEVEN = 1.1
+"""The same where nodes are left out (`poisson.solvers.multigrid.thinning`): the bound is that of the closest nodes."""
 
 MORE_ON_COARSE_GRIDS = 1
 """Sweeps after the correction that the polynomial smoothers of coarser grids make in addition: they cost little there,
@@ -59,7 +67,8 @@ class Polynomial:
             ends = level.lowest, level.largest
             self._factors = [tuple(_omegas(chebyshev_roots(*ends, list(range(n)), n)) for n in (post, pre))]
             return
-        lowest = level.lowest * (BELOW_THE_ROUGH if period > 1 else 1.0)
+        uneven = is_uneven(level.operator.lattice)
+        lowest = level.lowest * (_beginning(level.operator.lattice, uneven) if period > 1 else 1.0)
         if settings.symmetric:
             # The same polynomial before and after makes the cycle self-adjoint.
             lowest *= BELOW_WITH_JUMPS if level.operator.links else 1.0
@@ -75,6 +84,14 @@ class Polynomial:
             # Every cycle gets one root from each part of the interval, so that it smooths on its own, too.
             numbers = [float(part * period + cycle) for part in reversed(range(degree))]
             roots = chebyshev_roots(lowest, LARGEST, numbers, degree * period)
+            if uneven:
+                # The grids share few modes: what sweeps on one side of a correction amplify, other grids would see.
+                before = [(n + 1) * pre // degree > n * pre // degree for n in range(degree)]
+                shares = (
+                    [root for root, first in zip(roots, before, strict=True) if first is side] for side in (False, True)
+                )
+                self._factors.append(tuple(_omegas(share) for share in shares))
+                continue
             omegas = _omegas(roots)
             self._factors.append((omegas[:post], omegas[post:]))
 
@@ -114,6 +131,14 @@ class Polynomial:
             self._operations.sweep(u, f, out, omega)
             u, out = out, u
         return u
+
+
+def _beginning(lattice: Lattice, uneven: bool) -> float:
+    """Where the interval of a smoother with a period begins, over the lowest eigenvalue of rough modes."""
+    if uneven:
+        return ABOVE_WHERE_UNEVEN
+    cells = any(axis.placement is not None and not axis.placement.on_faces for axis in lattice.axes)
+    return BELOW_BETWEEN_CELLS if cells else BELOW_THE_ROUGH
 
 
 def _omegas(roots: Sequence[float]) -> tuple[float, ...]:
