@@ -407,8 +407,9 @@ class Judgement:
         shift = float(reference.defect(f)[0]) if reference.singular else 0.0
         b = reference.source(f, shift=shift)
         own = {"residual": r, "f": f - shift, "a": box.values(box.a), "c": box.values(box.c)}
-        # Texts may be evaluated in another order, with errors of the size of the largest value.
-        largest = 8 * eps * (abs(f).max() + abs(shift))
+        # Expressions may be evaluated in another order, with errors of the size of the largest value, and so may the
+        # sum that the mean of f follows from.
+        largest = (8 + np.sqrt(f.size) / 4) * eps * (abs(f).max() + abs(shift))
         room = {"residual": 8 * eps * reference.rounding(found, b) + largest, "f": largest}
         for name, values in own.items():
             away = abs(fields[name] - values) - room.get(name, 8 * eps * abs(values))

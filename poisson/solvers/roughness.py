@@ -2,9 +2,9 @@
 """Whether coefficients slow averaged coarse grids down, told from samples of them: no trial is solved.
 
 A jump between large parts of the box, or between layers across one axis, is nothing to averaged coarse grids and
-conjugate gradients. Many jumps along two axes or more are, and links that stick out among their neighbours; so is any
-variation along two axes where the links along one axis are much stronger than those along another. The bounds come from
-some 150 coefficients at 65² and 129².
+conjugate gradients. Many jumps along two axes or more are, or along the only one, and links that stick out among their
+neighbours; so is any variation along two axes where the links along one axis are much stronger than those along
+another. The bounds come from some 150 coefficients at 65² and 129².
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LINES = {1: 1, 2: 64, 3: 8}
 
 @dataclass(frozen=True)
 class Roughness:
-    """Jumps that a line of nodes meets on average along the axis where it meets the second most.
+    """Jumps that a line of nodes meets on average along the axis where it meets the second most, or the only one.
 
     `jumps`, `spikes`: `JUMP`, and `MOST_SPIKES`. `variation`: the sum of the changes of ln a.
     """
@@ -98,9 +98,7 @@ def roughness_of(links: Sequence[tuple[NDArray[Any], NDArray[np.bool_] | None, i
         spikes = big[1:] & big[:-1] & (change[1:] * change[:-1] < 0.0)
         count = change.size if joined is None else np.count_nonzero(joined) * (change.size // len(change))
         found.append([nodes * float(total) / count for total in (big.sum(), spikes.sum(), np.abs(change).sum())])
-    if len(found) < 2:
-        return Roughness()
-    return Roughness(*(sorted(each)[-2] for each in zip(*found, strict=True)))
+    return Roughness(*(sorted(each)[-2:][0] for each in zip(*found, strict=True)))
 
 
 def roughness(operations: Operations) -> Roughness:
