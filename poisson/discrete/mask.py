@@ -58,6 +58,8 @@ def masked(
     holds = np.zeros(number.max(initial=-1) + 1, dtype=bool)
     holds[number[~held & (c > 0.0)]] = True
     for axis, line in enumerate(lattice.axes):
+        if holds.all():
+            break
         for link, beside in _beside(operator, axis, links[axis]):
             holds[number[~held & link & beside(held)]] = True
         on_wall = np.broadcast_to(lattice.along(axis, line.couplings[2]) > 0.0, shape)
@@ -120,10 +122,19 @@ def insulated(operator: Operator, backend: Any) -> Operator:
 
 def without_links(operator: Operator, links: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
     """Whether all links of each node are zero."""
-    found = np.ones(operator.array_shape, dtype=bool)
-    for axis, along in enumerate(links):
-        for link, _ in _beside(operator, axis, along != 0.0):
-            found &= ~link
+    lattice, found = operator.lattice, np.ones(operator.array_shape, dtype=bool)
+    along = [axis for axis, coupling in enumerate(operator.couplings) if coupling > 0.0]
+    # The entry of a node is that of one of its links, along any axis: so few nodes are to be looked at.
+    if along:
+        np.equal(links[along[0]], 0, out=found)
+    nodes = np.nonzero(found)
+    alone = np.ones(nodes[0].size, dtype=bool)
+    for axis in along:
+        for entries in lattice.axes[axis].link_numbers:
+            through, place = list(nodes), lattice.array_axis(axis)
+            through[place] = entries[nodes[place]]
+            alone &= links[axis][tuple(through)] == 0
+    found[nodes] = alone
     return found
 
 
