@@ -252,7 +252,7 @@ class Direct:
         source, u = assemble(self._discretisation)
         flat = u.ravel()
         right = (source.ravel() - self._matrix @ (flat * ~self._free))[self._free]
-        flat[self._free] = self._solve(right)
+        flat[self._free] = self.solve(right)
         return flat.reshape(u.shape)
 
     def lowest_eigenvalue(self, steps: int = 30) -> float:
@@ -260,14 +260,14 @@ class Direct:
         vector = np.random.default_rng(1).random(self._volumes.size)
         value = math.inf
         for _ in range(steps):
-            vector = self._solve(vector)
+            vector = self.solve(vector)
             vector /= math.sqrt(self._volumes @ vector**2)
             before, value = value, float(vector @ (self._inner @ vector))
             if before - value <= 1e-4 * value:
                 break
         return value
 
-    def _solve(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
+    def solve(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
         """The solution on the unknowns, orthogonal to constants where they are in the null space."""
         if not self.operator.singular:
             return np.asarray(self._factors.solve(self._volumes * right))

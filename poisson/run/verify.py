@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.result_fields import Evaluation, error_of
 from poisson.run.solution import Solution
 from poisson.solvers import registry
+
+if TYPE_CHECKING:
+    from poisson.discrete.surface import Surface
 
 ORDER = 2.0
 ORDER_TOLERANCE = 0.1
@@ -162,13 +165,44 @@ class _Direct:
 
     def __init__(self, case: Case) -> None:
         reference.require_size(Discretisation(case.problem).laplacian)
+        if any(body.floating for body in case.problem.bodies):
+            raise CaseError(["body: floating = true; allowed in verify: bodies whose potential is given"])
         self._discretisation = balanced(Discretisation(case.problem), np)
         log.info("direct solution with scipy.sparse")
         factors = reference.Direct(self._discretisation)
         self._u = factors.solution()
+        if (surface := self._discretisation.surface) and surface.corrects:
+            self._correct(factors, surface)
         self._operator = factors.operator
         varies = self._operator.varies
         self._lowest = SPECTRUM_MARGIN * factors.lowest_eigenvalue() if varies else self._operator.eigenvalues()[0]
+
+    def _correct(self, factors: reference.Direct, surface: Surface) -> None:
+        """Go over from the symmetric form at surfaces, whose factors are known, to that of the case."""
+        from scipy.sparse.linalg import LinearOperator, bicgstab
+
+        from poisson.solvers.surface import SurfaceOperations
+
+        operations: Any = SurfaceOperations(backends.create("numpy", np.float64).bind(factors.operator), surface)
+        source, _ = reference.assemble(self._discretisation)
+        shape, free = self._u.shape, ~reference.fixed_nodes(factors.operator).ravel()
+
+        def residual(u: NDArray[Any], f: NDArray[Any]) -> NDArray[Any]:
+            r = np.empty(shape)
+            operations.residual(u, f, r)
+            return r.ravel()[free]
+
+        def on_nodes(values: NDArray[Any]) -> NDArray[Any]:
+            u = np.zeros(free.size)
+            u[free] = values
+            return u.reshape(shape)
+
+        zero, size = np.zeros(shape), np.count_nonzero(free)
+        constant = residual(zero, zero)
+        a = LinearOperator((size, size), lambda values: constant - residual(on_nodes(values), zero), dtype=np.float64)
+        b = LinearOperator((size, size), factors.solve, dtype=np.float64)
+        missing, _ = bicgstab(a, residual(self._u, source), rtol=1e-12, M=b, maxiter=100)
+        self._u += on_nodes(missing)
 
     def rows(self) -> list[Mapping[str, Any]]:
         """Its own row, if there is an exact solution."""

@@ -17,7 +17,7 @@ from support.ranks import ThreadCommunicator, on_ranks
 from poisson import backends
 from poisson.backends.base import Array
 from poisson.backends.numpy import NumpyOperations
-from poisson.case import Case
+from poisson.case import Case, from_mapping
 from poisson.cli import main
 from poisson.discrete import reference
 from poisson.errors import CaseError, ResourceError
@@ -63,6 +63,10 @@ def compared(report: Verification) -> list[tuple[str, ...]]:
     return [row for row in report.rows if row[0] != "scipy.sparse"]
 
 
+SQUARE = {"lower": [0.0, 0.0], "upper": [1.0, 1.0]}
+WALL = {"all": {"dirichlet": 0.0}}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_backend_and_loop_agrees(name: str) -> None:
     case = CASES[name]
@@ -81,6 +85,20 @@ def test_every_backend_and_loop_agrees(name: str) -> None:
         assert direct[:6] == ("scipy.sparse", "direct", "", "", "", "")
         for row in compared(report):
             assert float(row[6]) == pytest.approx(float(direct[6]), rel=2e-2, abs=1e-3 if name == "float32" else 1e-6)
+
+
+def test_both_forms_at_surfaces_have_direct_solutions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solutions of the two forms differ by more than is allowed."""
+    [one] = [info for info in backends.describe() if info.name == "numpy"]
+    monkeypatch.setattr(backends, "describe", lambda: [one])
+    disc = {"inside": "hypot(x - 0.5, y - 0.45) < 0.2", "dirichlet": "1 + x"}
+    for form in ("shortley_weller", "symmetric"):
+        tables = {"equation": {"f": 1.0, "surface": form}, "domain": {**SQUARE, "shape": [21, 18]}, "boundary": WALL}
+        report = verify(from_mapping({**tables, "body": [disc]}, name="disc", folder="."))
+        assert report.passed and max(row["max_difference"] for row in report.records) < 1e-6
+    floating = {"inside": disc["inside"], "floating": True}
+    with pytest.raises(CaseError, match=r"^body: floating = true; allowed in verify: "):
+        verify(from_mapping({**tables, "body": [floating]}, name="disc", folder="."))
 
 
 def test_what_is_missing_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
