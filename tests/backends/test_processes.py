@@ -129,21 +129,29 @@ print(made.solve().status.value)
 @pytest.mark.parametrize(
     ("asked", "environment", "given"),
     [
-        (0, {"OMP_NUM_THREADS": "3"}, 3),
-        (0, {"OMP_NUM_THREADS": "1,4"}, 1),
-        (2, {"OMP_NUM_THREADS": "3"}, 2),
-        (0, {"OMP_NUM_THREADS": "5", "OMP_THREAD_LIMIT": "2"}, 2),
-        (4, {"OMP_THREAD_LIMIT": "2"}, 2),
-        (4, {"OMP_STACKSIZE": "100000G"}, 1),
-        (4, {"GOMP_STACKSIZE": "90000000000000"}, 1),
-        (2, {"OMP_STACKSIZE": " 4 M "}, 2),
+        ((0, 2), {"OMP_NUM_THREADS": "3"}, (3, 2)),
+        ((0,), {"OMP_NUM_THREADS": "1,4"}, (1,)),
+        ((0,), {"OMP_NUM_THREADS": "5", "OMP_THREAD_LIMIT": "2"}, (2,)),
+        ((4,), {"OMP_THREAD_LIMIT": "2"}, (2,)),
+        ((4,), {"OMP_STACKSIZE": "100000G"}, (1,)),
+        ((4,), {"GOMP_STACKSIZE": "90000000000000"}, (1,)),
+        ((2,), {"OMP_STACKSIZE": " 4 M "}, (2,)),
     ],
 )
-def test_threads_are_as_many_as_asked_for_and_allowed(asked: int, environment: dict[str, str], given: int) -> None:
-    script = f"\nsolution = solver({asked}).solve()\nprint(solution.status.value, threads_of(solution))\n"
-    wanted = asked or int(environment["OMP_NUM_THREADS"].partition(",")[0])
-    line = f"the openmp backend runs on {given} of {wanted} threads: {NO_ROOM}\n" if given < wanted else ""
-    assert output(script, **environment) == f"{line}converged {quantity(given, 'thread')}\n"
+def test_threads_are_as_many_as_asked_for_and_allowed(
+    asked: tuple[int, ...], environment: dict[str, str], given: tuple[int, ...]
+) -> None:
+    script = f"""
+for solution in (solver(threads).solve() for threads in {asked}):
+    print(solution.status.value, threads_of(solution))
+"""
+    expected = ""
+    for threads, found in zip(asked, given, strict=True):
+        wanted = threads or int(environment["OMP_NUM_THREADS"].partition(",")[0])
+        if found < wanted:
+            expected += f"the openmp backend runs on {found} of {wanted} threads: {NO_ROOM}\n"
+        expected += f"converged {quantity(found, 'thread')}\n"
+    assert output(script, **environment) == expected
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count threads in other ways")
@@ -218,6 +226,8 @@ for _ in range(3):  # other programs make a processor slow now and then
         backend.bind(operator).residual(u, f, r)
         time.sleep(0.02)
     taken.append(time.process_time() - start)
+    if taken[-1] < 0.04 or os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
+        break
 print(min(taken) < 0.04, {name for name in os.environ if name.startswith(("OMP_", "GOMP_", "KMP_"))})
 """
 """Busily, a thread would wait for a millisecond or more after each region: 0.04 s of them in all, or more."""
