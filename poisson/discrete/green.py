@@ -83,7 +83,7 @@ class Times:
         """
         if len(lines) < 2:
             return Times(np.array([]), np.array([]))
-        scale = 1.0 / (2.0 * max(weight for _, weight in lines))
+        scale = 1.0 / (2.0 * max(weight for _, weight in lines) + least)
         end = math.log(LATE[len(lines)] * max(max(1, most) ** 2 / weight for most, weight in lines) / scale)
         s = np.arange(FIRST, end + STEP, STEP)
         times = scale * np.exp(s - np.exp(-s))

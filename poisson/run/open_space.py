@@ -12,7 +12,9 @@ from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import plane
 from poisson.errors import CaseError
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import FACE_NAMES
+from poisson.mesh.placement import Nodes
 from poisson.problem import sampling
 from poisson.problem.problem import number
 from poisson.run.setup import Setup
@@ -37,8 +39,11 @@ def opened(setup: Setup) -> OpenSpace:
     far = replace(setup.operator, coefficients=None)
     if setup.operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
-    direct = registry.method_of(setup.settings).direct
-    return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces, direct)
+    operator, direct = setup.operator, registry.method_of(setup.settings).direct
+    # α alone is beyond the box as well.
+    even = number(problem.a) is not None and number(problem.c) is not None
+    varies = operator.varies and not (even and operator.links is None and not operator.fixed)
+    return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces, direct, varies)
 
 
 def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
@@ -58,4 +63,12 @@ def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
                     [f"equation.{name}: from {least:g} to {largest:g} at open faces; allowed: one value {layer}"]
                 )
         found[name] = value
-    return replace(discretisation.laplacian, **found)
+    far = replace(discretisation.laplacian, **found)
+    axes = []
+    for line, lower, upper in zip(far.lattice.axes, problem.faces[::2], problem.faces[1::2], strict=True):
+        alpha = [float(face.alpha.value) / far.a if face.alpha is not None else 0.0 for face in (lower, upper)]  # type: ignore[union-attr]
+        if any(alpha):
+            placed = Nodes(line.coordinates) if line.placement is None else line.placement
+            line = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (alpha[0], alpha[1])))
+        axes.append(line)
+    return replace(far, lattice=replace(far.lattice, axes=tuple(axes)))

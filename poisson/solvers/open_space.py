@@ -41,14 +41,15 @@ class OpenSpace:
     """A method in a box with open faces.
 
     `operations`: those of A. `method`: solves with the values at fixed nodes that u has. `far`: the operator beyond the
-    open faces. `faces`: whether each face is open. `direct`: whether the method makes nothing of a guess.
+    open faces. `faces`: whether each face is open. `direct`: whether the method makes nothing of a guess. `varies`:
+    whether a or c differs in the box from that of `far`, or there are bodies.
     """
 
     def __init__(
-        self, operations: Operations, method: Method, far: Operator, faces: Sequence[bool], direct: bool
+        self, operations: Operations, method: Method, far: Operator, faces: Sequence[bool], direct: bool, varies: bool
     ) -> None:
         self._operations, self._backend = operations, operations.backend
-        self._method, self._direct = method, direct
+        self._method, self._direct, self._varies = method, direct, varies
         with self._backend.ordered():
             self._fields = self._backend.face_fields(far, faces)
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
@@ -63,7 +64,7 @@ class OpenSpace:
         interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`); f has the charges of open faces, which are zero afterwards."""
-        varies = self._operations.operator.varies
+        varies = self._varies
         with self._backend.ordered():
             # Zeros on the faces have no charges beyond them.
             bare = self._fields.take(self._backend.view(u), self._backend.view(f), self._direct and not varies)

@@ -21,9 +21,12 @@ from poisson.discrete.green import Times, heat_kernels, on_a_line
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import FACE_NAMES, Rule
 
-F, M, W, N = Rule.FIXED, Rule.MIRROR, Rule.WRAP, None
-ENDS = [(N, N), (F, N), (N, F), (M, N), (N, M), (F, F), (M, F), (F, M), (M, M), (W, W)]
+F, M, W, N, R = Rule.FIXED, Rule.MIRROR, Rule.WRAP, None, "robin"
+ENDS = [(N, N), (F, N), (N, F), (M, N), (N, M), (F, F), (M, F), (F, M), (M, M), (W, W), (R, F)]
 """What may stand at the ends of an axis; nothing where it is open."""
+
+ALPHA = 0.7
+"""α of a Robin face over the coefficient a."""
 
 BEYOND = 12
 """Nodes beyond an open face of a grid on which a field has decayed: to 1e-15 and less with these c and h."""
@@ -43,8 +46,9 @@ def _matrix(nodes: int, spacing: float, ends: tuple[Any, Any]) -> NDArray[np.flo
     found = 2.0 * np.eye(nodes) - np.eye(nodes, k=1) - np.eye(nodes, k=-1)
     if ends[0] is W:
         found[0, -1] = found[-1, 0] = -1.0
-    if ends[0] is M:
+    if ends[0] in (M, R):
         found[0, 1] = -2.0
+        found[0, 0] += 2.0 * ALPHA * spacing if ends[0] is R else 0.0
     if ends[1] is M:
         found[-1, -2] = -2.0
     return found / spacing**2
@@ -88,6 +92,7 @@ def test_it_is_the_solution_on_a_larger_grid(dimension: int, name: str) -> None:
         mixes = mixes[3::12]
     if dimension == 3:
         mixes = [((N, N), (M, N), (W, W)), ((N, F), (N, N), (N, N)), ((F, M), (N, N), (M, F))]
+        mixes.append(((N, N), (R, F), (N, M)))
     for number, ends in enumerate(mixes):
         faces = [end for pair in ends for end in pair]
         if N not in faces:
@@ -103,15 +108,17 @@ def test_it_is_the_solution_on_a_larger_grid(dimension: int, name: str) -> None:
         boundary: dict[str, Any] = {}
         for face, end in enumerate(faces):
             along = np.moveaxis(u, dimension - 1 - face // 2, 0)[-(face % 2)]
-            boundary[FACE_NAMES[face]] = {F: {"dirichlet": along}, M: {"neumann": 0.0}, N: "open"}.get(end)
+            robin = {"robin": 0.0, "alpha": a * ALPHA}
+            boundary[FACE_NAMES[face]] = {F: {"dirichlet": along}, M: {"neumann": 0.0}, N: "open", R: robin}.get(end)
             if end is W:
                 boundary.pop(FACE_NAMES[face])
                 boundary[FACE_NAMES[face][0]] = "periodic"
         upper = [h * (n if pair[0] is W else n - 1) for n, h, pair in zip(shape[::-1], spacing, ends, strict=True)]
         problem = poisson.Problem.on_box(shape[::-1], f=f, a=a, c=c, boundary=boundary, upper=upper)
         single = dtype == np.float32
+        method: Any = "cg" if R in faces else "fft"
         solution = poisson.solve(
-            problem, "fft", name, "float32" if single else "float64", rtol=1e-4 if single else 1e-12
+            problem, method, name, "float32" if single else "float64", rtol=1e-4 if single else 1e-12
         )
         assert solution.status.success, solution
         atol = 3e-6 if single else 1e-12

@@ -138,6 +138,18 @@ def test_what_does_not_go_with_open_faces() -> None:
         "equation.a: from 1 to 1.25 at open faces; allowed: one value on open faces, and next to them": {"a": "1 + x"},
         "equation.c: from 0 to 0.25 at open faces; allowed: one value on open faces": {"c": "x*(1-x)"},
     }
+    for face, alpha, line in (
+        ("y_upper", 1.0, 'boundary.y_upper: "robin"; allowed: another condition, because the opposite face is open'),
+        (
+            "x_lower",
+            "y",
+            'boundary.x_lower: "alpha is a function"; allowed: a number for alpha, because a face is open',
+        ),
+    ):
+        boundary: Any = {"y_lower": "open", face: {"robin": 0.0, "alpha": alpha}, "all": {"neumann": 0.0}}
+        with pytest.raises(CaseError) as caught:
+            poisson.solve(poisson.Problem.on_box((5, 6), boundary=boundary))
+        assert caught.value.mistakes == (line,)
     for line, given in refused.items():
         with pytest.raises(CaseError) as caught:
             poisson.Solver(problem.having(**given))  # type: ignore[arg-type]
