@@ -192,6 +192,14 @@ def test_every_mixture_of_axes(name: str, c: float) -> None:
         check(backend, Operator(lattice, c), rounding=1e-11)
 
 
+def test_tridiagonal_systems_go_along_the_longest_stretched_axis() -> None:
+    """So that the products with eigenvectors, which grow with the square of an axis, are those of the others."""
+    for shape, multiplied in (((9, 33, 17), {0, 2}), ((9, 17, 33), {0, 1}), ((9, 9, 9), {0, 1})):
+        lattice = Lattice(tuple(Axis.placed(Nodes(np.linspace(0.1, 1.0, nodes) ** 1.5, (D, N))) for nodes in shape))
+        BACKENDS["openmp"](np.float64).bind(Inverse(Operator(lattice)))
+        assert {axis for axis, line in enumerate(lattice.axes) if "eigenvectors" in vars(line)} == multiplied
+
+
 def test_a_convolution_is_long_enough_and_a_product_of_two_factors() -> None:
     for length in (*range(5, 300), *range(301, 5000, 37)):
         found = Convolution(length)

@@ -61,11 +61,13 @@ class TransformsInPlace(CertifyingInverse):
         pitch, tables = pitch_of(operator.shape[0]), tables_of(backend, operator)
         structure = ctypes.byref(operator_structure(operator, pitch, backend.threads, tables))
         axes, lines = transformed_axes(operator), operator.lattice.axes
-        # Tridiagonal systems go along an axis that no transform makes diagonal, or else the last one.
+        # Tridiagonal systems go along the longest axis that no transform makes diagonal, or else the last one.
         last = len(lines) - 1
         chains = [axis for axis in axes if lines[axis].transform is None or axis == last]
         chains = [axis for axis in chains if not lines[axis].wraps and lines[axis].tabulated]
-        chain = min(chains, key=lambda axis: (lines[axis].transform is not None, -axis), default=None)
+        chain = min(
+            chains, key=lambda axis: (lines[axis].transform is not None, -lines[axis].nodes, -axis), default=None
+        )
         tridiagonal = chain is None and operator.rules[-1] is not Rule.WRAP and not lines[-1].tabulated
         solved = last if tridiagonal else chain
         transforms = [_transform(backend, structure, operator, axis) for axis in axes if axis != solved]
