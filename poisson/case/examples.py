@@ -48,11 +48,17 @@ w = 0.1
 lower = [0.0, 0.0]                  # in the order x(, y(, z)); one entry makes a 1D case, three entries a 3D case
 upper = [1.0, 1.0]
 shape = [129, 129]                  # nodes, including those on the boundary
+# y = {{ stretch = "tanh", ratio = 10.0 }}    # nodes that crowd at both ends
+# centring = "cell"                 # as many cells instead of nodes
 
 [boundary]
 all = {{ dirichlet = 0.0 }}           # u = 0 on every face without its own condition
 x_upper = {{ neumann = 0.0 }}         # a du/dn = 0, outward; or {{ robin = 1.0, alpha = 2.0 }}: a du/dn + 2 u = 1
-# y = "periodic"                    # both faces of an axis
+# y = "periodic"                    # both faces of an axis; or "open": empty space beyond them
+
+# [[body]]                          # an electrode; neumann = 0.0 makes an insulator of it, a = 80.0 a dielectric
+# inside = "hypot(x - 0.7, y - 0.5) < 0.1"
+# dirichlet = 1.0
 
 [solver]
 method = "auto"                     # or "multigrid", "cg", "fft", "jacobi", "chebyshev", "sor"

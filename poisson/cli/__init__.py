@@ -110,9 +110,11 @@ def _listed() -> str:
     return "\n".join(lines)
 
 
-HELP = f"""poisson: finite-difference solution of Poisson problems on a box, in 1D, 2D and 3D
+HELP = f"""poisson: finite-difference solution of Poisson problems in 1D, 2D and 3D
 
     -div(a grad u) + c u = f,  a > 0,  c >= 0
+
+on boxes, cylinders, discs and balls, with bodies inside and faces open to empty space
 
 Usage: python -m poisson COMMAND ...
 {_listed()}

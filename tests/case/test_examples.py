@@ -45,6 +45,11 @@ def test_what_stands_in_its_comments_is_right() -> None:
     for comment, line in {
         '# exact = "sin(pi*x)*sin(pi*y)"': 'exact = "sin(pi*x)*sin(pi*y)"',
         '# y = "periodic"': 'y = "periodic"',
+        '# y = { stretch = "tanh", ratio = 10.0 }': 'y = { stretch = "tanh", ratio = 10.0 }',
+        '# centring = "cell"': 'centring = "cell"',
+        "# [[body]]": "[[body]]",
+        '# inside = "hypot(x - 0.7, y - 0.5) < 0.1"': 'inside = "hypot(x - 0.7, y - 0.5) < 0.1"',
+        "# dirichlet = 1.0": "dirichlet = 1.0",
         "x_upper = { neumann = 0.0 }": "x_upper = { robin = 1.0, alpha = 2.0 }",
         "all = { dirichlet = 0.0 }": 'all = { dirichlet = "exact" }',
         'f = "exp(-((x - x0)**2 + (y - y0)**2)/w**2)"': 'f = "exact"',
