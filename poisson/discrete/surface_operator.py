@@ -84,14 +84,16 @@ def _plain(surface: Surface, operator: Operator, before: Coefficients, backend: 
                 surface.join(xp, axis, links[axis][here], block)
             surface.open(xp, reaction[here], block)
             in_type.add(xp, reaction[here], block)
-        if not surface.obstacles:
+        if surface.obstacles:
+            # Nothing but which links are open, and c, goes to the host.
+            opened = [xp.greater(each, 0.0) for each in links]
+            *opened, found_c = (each if xp is np else each.get() for each in (*opened, reaction))
+        else:
             reaction[xp.asarray(_part(lattice, cuts.inside) > 0)] = FIXED
     rows = _rows(surface, lattice, [np.broadcast_to(a, shape)] * len(shape), c, True)
     found = replace(before, links=tuple(arrays[:-1]), cut=surface.holds, beside=rows)
     if surface.obstacles:
-        views = map(backend.view, arrays) if xp is np else map(backend.to_host, arrays)
-        *links, reaction = map(np.asarray, views)
-        return _parted(surface, replace(operator, coefficients=replace(found, c=reaction)), links, backend)
+        return _parted(surface, replace(operator, coefficients=replace(found, c=found_c)), opened, backend)
     free = int(np.count_nonzero(cuts.inside[surface.lattice.free] == 0))
     values = np.append(sums.values + c, [c] if free > sums.nodes.size else [])
     ends = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)

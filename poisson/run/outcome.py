@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,7 @@ from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
 from poisson.output.record import CHARGE, FLUX, FORCES, all_finite
 from poisson.problem.arrays import brought
+from poisson.problem.arrays import host as brought_to_host
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, PartField
 from poisson.run import certificate, result_fields
@@ -34,6 +36,7 @@ from poisson.words import article
 if TYPE_CHECKING:
     from poisson.backends.base import Backend
     from poisson.discrete.discretisation import Discretisation
+    from poisson.discrete.surface import Surface
     from poisson.problem.problem import Problem
     from poisson.run.ranks import Ranks
     from poisson.run.request import Request
@@ -62,6 +65,37 @@ class Solved(NamedTuple):
     # How long what took, and how the solution comes about, as far as that is known.
     times: Mapping[str, float] = MappingProxyType({})
     origin: Mapping[str, str | int | float] = MappingProxyType({})
+
+
+class WithForces(Mapping[str, Any]):
+    """How a solution comes about, with the forces on bodies, which are computed when they are asked for first.
+
+    `known`: all but the forces. `surface`: of the problem, which has the data that were solved for. `u`: on all nodes.
+    """
+
+    def __init__(self, known: Mapping[str, Any], surface: Surface, problem: Problem, u: Any) -> None:
+        self._known, self._given = known, (surface, problem, u)
+
+    @cached_property
+    def _all(self) -> dict[str, Any]:
+        from poisson.discrete.forces import forces
+
+        surface, problem, u = self._given
+        found = forces(surface, problem, brought_to_host(u).reshape(surface.shape))
+        parts = {f"{key}{name}": part for name, each in found.items() for key, part in zip(FORCES, each, strict=False)}
+        return {**self._known, **parts}
+
+    def __getitem__(self, key: str) -> Any:
+        return (self._all if key.startswith(FORCES) else self._known)[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (self._all,)
 
 
 def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
@@ -104,12 +138,9 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         totals = discretisation.total(*found.values())
         origin = dict(origin) | {f"{FLUX}{name}": flow for name, flow in zip(found, totals, strict=True)}
     if surface:
-        from poisson.discrete.forces import forces
-
         divided, every = operator.lattice.divided, (1,) * operator.dimension
-        on_all = backend.sample(result.u, operator.lattice, every) if divided else backend.to_host(result.u)
-        for name, force in forces(surface, problem, on_all).items():
-            origin = dict(origin) | {f"{key}{name}": part for key, part in zip(FORCES, force, strict=False)}
+        on_all = backend.sample(result.u, operator.lattice, every) if divided else u
+        origin = WithForces(origin, surface, problem, on_all)
     fields: dict[str, NDArray[Any]] = {}
     named = tuple(name for name in wanted if name in VECTORS)
     if setup.differences is not None and named:
