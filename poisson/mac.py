@@ -10,9 +10,8 @@ coefficient, so that a projected velocity has a divergence of rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from operator import index
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -22,14 +21,15 @@ import numpy as np
 from poisson.errors import CaseError, IncompatibleSource
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.grid import AXES
-from poisson.mesh.staggered import Staggered
+from poisson.mesh.staggered import Cells, Staggered, at, integral, module_of, neighbours
 from poisson.problem.arrays import brought, is_array
 from poisson.problem.problem import Problem
 from poisson.run.exclusive import Exclusive
 from poisson.run.solver import Solver
 
 if TYPE_CHECKING:
-    from poisson.mesh.axis import Axis
+    from poisson.parallel.staggered import Borders
+    from poisson.run.ranks import Held
     from poisson.run.request import BackendName, Method, Options, Precision
     from poisson.run.solution import Solution
 
@@ -45,6 +45,9 @@ _PRESSURE: Mapping[str, Any] = {
 
 FEW = 1 << 15
 """Cells of a slab: its arrays stay in the cache between the steps of a pass."""
+
+CUT = "cut"
+"""The side of cells beyond which those of another process lie."""
 
 TO_ROUNDING = 1e-15
 """The tolerance of iterative methods, which they do not reach."""
@@ -109,10 +112,17 @@ class Grid:
             upper=high,
             title="pressure",
         )
-        self.shape = self.problem.lattice.array_shape
-        self._axes = self.problem.lattice.axes
         names = FACE_NAMES[: 2 * len(counts)]
-        self.sides = tuple(tables.get(name) or tables.get(name[0]) or tables["all"] for name in names)
+        self.sides: tuple[str, ...] = tuple(tables.get(name) or tables.get(name[0]) or tables["all"] for name in names)
+        self._take([(0, line.nodes) for line in reversed(self.problem.lattice.axes)])
+
+    def _take(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Have the cells in these ranges of the axes of an array: all, or those of a process."""
+        axes = self.problem.lattice.axes
+        self.shape = tuple(stop - start for start, stop in ranges)
+        self._axes = [Cells.of(line, *ends) for line, ends in zip(axes, reversed(ranges), strict=True)]
+        cuts = [gap > 0.0 for line in self._axes for gap in line.beyond]
+        self.sides = tuple(CUT if cut else side for cut, side in zip(cuts, self.sides, strict=True))
         self.shapes = tuple(
             tuple(count + (not line.wraps and place == self._place(axis)) for place, count in enumerate(self.shape))
             for axis, line in enumerate(self._axes)
@@ -123,8 +133,8 @@ class Grid:
 
     def _inverse(self, axis: int, lengths: Any) -> Any:
         """1 over lengths along an axis: a number where they are alike, else an array beside others."""
-        if lengths.min() == lengths.max():
-            return float(1.0 / lengths[0])
+        if (lengths == lengths[:1]).all():
+            return float(1.0 / lengths[0]) if lengths.size else 0.0
         return 1.0 / self.problem.lattice.along(axis, lengths)
 
     def velocity(self, dtype: Any = np.float64) -> tuple[Any, ...]:
@@ -151,7 +161,7 @@ class Grid:
         True
         """
         self._require(velocity)
-        out = _module(velocity[0]).empty(self.shape, velocity[0].dtype) if out is None else out
+        out = module_of(velocity[0]).empty(self.shape, velocity[0].dtype) if out is None else out
         self._divide(velocity, out, 1.0)
         return out
 
@@ -172,7 +182,7 @@ class Grid:
         """
         if p.shape != self.shape:
             raise CaseError([f"p: an array of the shape {p.shape}; allowed: {self.shape}"])
-        found = tuple(_module(p).zeros(shape, p.dtype) for shape in self.shapes)
+        found = tuple(module_of(p).zeros(shape, p.dtype) for shape in self.shapes)
         self._correct(found, p, -1.0)
         return found
 
@@ -207,7 +217,7 @@ class Grid:
 
     def _divide(self, velocity: Sequence[Any], out: Any, factor: float) -> None:
         """out = factor times the divergence."""
-        xp = _module(out)
+        xp = module_of(out)
         weights = self._weights(xp, self._per_width, factor)
         alike = all(isinstance(each, float) and each == weights[0] for each in weights)
 
@@ -218,9 +228,9 @@ class Grid:
                 place = self._place(axis)
                 rows = (start, stop) if place == 0 else (0, line.nodes)
                 faces = velocity[axis] if place == 0 else velocity[axis][start:stop]
-                for upper, lower in _neighbours(line.nodes, rows, wraps=line.wraps, upwards=True):
-                    cells = _at(place, slice(lower.start - rows[0], lower.stop - rows[0]))
-                    xp.subtract(faces[_at(place, upper)], faces[_at(place, lower)], out=part[cells])
+                for upper, lower in neighbours(line.nodes, rows, wraps=line.wraps, upwards=True):
+                    cells = at(place, slice(lower.start - rows[0], lower.stop - rows[0]))
+                    xp.subtract(faces[at(place, upper)], faces[at(place, lower)], out=part[cells])
                 if not alike:
                     part *= weights[axis] if isinstance(weights[axis], float) or place else weights[axis][start:stop]
                 if axis:
@@ -232,7 +242,7 @@ class Grid:
 
     def _correct(self, velocity: Sequence[Any], p: Any, factor: float, links: Sequence[Any] | None = None) -> None:
         """velocity −= factor times the gradient of p, times the coefficients of the links where they vary."""
-        xp = _module(p)
+        xp = module_of(p)
         weights = self._weights(xp, self._per_gap, factor)
 
         def corrected(start: int, stop: int, work: Any) -> None:
@@ -240,32 +250,32 @@ class Grid:
                 place = self._place(axis)
                 rows = (start, stop) if place == 0 else (0, line.nodes)
                 slab = slice(None) if place == 0 else slice(start, stop)
-                for upper, lower in _neighbours(line.nodes, rows, wraps=line.wraps, upwards=False):
-                    above, below = (p[slab][_at(place, each)] for each in (upper, lower))
+                for upper, lower in neighbours(line.nodes, rows, wraps=line.wraps, upwards=False):
+                    above, below = (p[slab][at(place, each)] for each in (upper, lower))
                     part = work[tuple(slice(count) for count in above.shape)]
                     xp.subtract(above, below, out=part)
                     part *= weights[axis] if isinstance(weights[axis], float) else weights[axis][lower]
                     if links is not None:
-                        part *= links[axis][slab][_at(place, lower)]
-                    faces = velocity[axis][slab][_at(place, upper)]
+                        part *= links[axis][slab][at(place, lower)]
+                    faces = velocity[axis][slab][at(place, upper)]
                     faces -= part
 
         self._over(p, corrected)
         for axis, line in enumerate(self._axes):
             place = self._place(axis)
             for end, (side, wall) in enumerate(zip(self.sides[2 * axis :], line.walls, strict=False)):
-                layer = _at(place, -1 if end else 0)
+                layer = at(place, -1 if end else 0)
                 if side == "wall":
                     velocity[axis][layer] = 0.0
                 elif side == "outflow":
                     flow = (-factor if end else factor) * wall * p[layer]
-                    velocity[axis][layer] -= flow if links is None else links[axis][_at(place, -2 if end else 0)] * flow
+                    velocity[axis][layer] -= flow if links is None else links[axis][at(place, -2 if end else 0)] * flow
 
     def _over(self, like: Any, work: Callable[[int, int, Any], None]) -> None:
         """Call a function for the slabs of arrays like one, with a spare array."""
         layers = len(like)
         rows = max(1, FEW * layers // like.size) if isinstance(like, np.ndarray) else layers
-        spare = _module(like).empty_like(like[:rows])
+        spare = module_of(like).empty_like(like[:rows])
         for start in range(0, layers, rows):
             stop = min(start + rows, layers)
             work(start, stop, spare[: stop - start])
@@ -281,9 +291,10 @@ class Projector(Grid):
     ----------
     shape, boundary, lower, upper
         As of `Grid`.
-    method, backend, precision, threads, **options
-        As of `poisson.Solver`. With a density that varies the method is iterative, and leaves `rtol` times the rms
-        divergence; by default it ends at rounding.
+    method, backend, precision, threads, comm, ranks, **options
+        As of `poisson.Solver`. On several processes arrays have the cells of one, `ranges` along the axes of an array,
+        and all faces of these: those between two processes are on both. With a density that varies the method is
+        iterative, and leaves `rtol` times the rms divergence; by default it ends at rounding.
 
     Raises
     ------
@@ -312,18 +323,41 @@ class Projector(Grid):
         backend: BackendName = "auto",
         precision: Precision = "float64",
         threads: int = 0,
+        comm: Any = None,
+        ranks: int | Sequence[int] | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(shape, boundary, lower=lower, upper=upper)
-        if {"comm", "ranks"} & set(options):
-            raise CaseError(["comm, ranks: not of a projector, which works in one process; leave them out"])
+        self._blocks = ranks
         self._rtol = options.pop("rtol", None)
-        self._set_up = partial(Solver, method=method, backend=backend, precision=precision, threads=threads, **options)
+        self._set_up = partial(
+            Solver, method=method, backend=backend, precision=precision, threads=threads, comm=comm, **options
+        )
         self.solver = self._solver(self.problem)
+        self._inflow, held = "inflow" in self.sides, self.solver.ranks.held(self.shape)
+        self.ranges = tuple((0, count) for count in self.shape) if held is None else held.ranges
+        self._borders: Borders | None = None
+        self._between: dict[tuple[int, int], Any] = {}
+        if held is not None and held.divided:
+            self._divided(held)
         self._varying: Solver | None = None
         self._exclusive = Exclusive("Projector")
-        self._passes = self.solver.backend.staggered(self._staggered()) if len(self.shape) > 1 else None
+        self._passes = self.solver.local_backend.staggered(self._staggered()) if len(self.shape) > 1 else None
         self._source: Any = None
+
+    def _divided(self, held: Held) -> None:
+        """Have the cells of this rank alone, and know who has those beside them."""
+        from poisson.parallel.staggered import Borders
+
+        shape, division = self.shape, self.solver.ranks.division
+        self._take(held.ranges)
+        if not self.solver.backend.on_host or held.communicator.agree(min(self.shape) < 2):
+            raise CaseError(
+                ["comm: a projector takes processors, backend = 'openmp', and two cells a rank along each axis"]
+            )
+        self._held, self._blocks = held, list(division.counts) if division else None
+        cut = [[gap > 0.0 for gap in line.beyond] for line in reversed(self._axes)]
+        self._borders = Borders(held.communicator, held.ranges, shape, cut)
 
     def project(
         self,
@@ -359,17 +393,21 @@ class Projector(Grid):
         PoissonError
             If the shapes do not fit, or more flows in than out and no face is an outflow.
         """
-        self._require(velocity)
-        if not all(getattr(each.flags, "writeable", True) for each in velocity):
-            raise CaseError(
-                ["velocity: a read-only array; allowed: arrays that may be changed in place, such as copies"]
-            )
-        xp, given = _module(velocity[0]), {}
-        if is_array(density) and density.ndim:
-            if density.shape != self.shape:
+        varies = is_array(density) and density.ndim > 0
+        with self.solver.ranks.agreed():
+            self._require(velocity)
+            if not all(getattr(each.flags, "writeable", True) for each in velocity):
+                raise CaseError(
+                    ["velocity: a read-only array; allowed: arrays that may be changed in place, such as copies"]
+                )
+            if varies and density.shape != self.shape:
                 raise CaseError([f"density: an array of the shape {density.shape}; allowed: {self.shape}"])
+        xp, given = module_of(velocity[0]), {}
+        if varies:
             with np.errstate(divide="ignore"):
                 given["a"] = 1.0 / density
+            if self._borders:
+                given["a"] = self._held.gather(given["a"], everywhere=True)
             density = 1.0
         try:
             factor = float(step) / float(density)
@@ -382,7 +420,7 @@ class Projector(Grid):
             )
         with self._exclusive.use():
             self._close_walls(velocity)
-            if self.solver.operator.singular and "inflow" in self.sides:
+            if self.solver.operator.singular and self._inflow:
                 self._require_balance(velocity)
             if type(self._source) is not type(velocity[0]) or self._source.dtype != velocity[0].dtype:
                 self._source = xp.empty(self.shape, velocity[0].dtype)
@@ -396,7 +434,7 @@ class Projector(Grid):
                     solution = solve()
                 except IncompatibleSource:
                     # As much flows out as in, so the mean is rounding, beside a divergence that is hardly more.
-                    total = float(_integral(self._source, self._axes))
+                    (total,) = self._over_ranks(float(integral(self._source, self._axes)))
                     self._source -= total / math.prod(self.problem.lattice.extent)
                     solution = solve()
             except CaseError as error:
@@ -416,15 +454,26 @@ class Projector(Grid):
             self._passes.subtract_gradient(factor, p, velocity, links or ())
         else:
             super()._correct(velocity, p, factor, links)
+        if self._borders is None:
+            return
+        for (place, end), other in self._borders.beyond(p).items():
+            axis, layer = self._place(place), at(place, -end)
+            rise = other - p[layer] if end else p[layer] - other
+            rise *= p.dtype.type(factor / self._axes[axis].beyond[end])
+            velocity[axis][layer] -= rise if links is None else rise * self._between[place, end]
+
+    def _over_ranks(self, *values: float) -> tuple[float, ...]:
+        """Each value, summed over the ranks."""
+        return tuple(map(math.fsum, zip(*self.solver.ranks.on_host.allgather(values), strict=True)))
 
     def _solver(self, problem: Problem) -> Solver:
         """A solver that ends at rounding, unless something else is asked for."""
         if self._rtol is not None:
-            solver = self._set_up(problem, rtol=self._rtol)
-        elif problem is self.problem and (found := self._set_up(problem)).direct:
+            solver = self._set_up(problem, ranks=self._blocks, rtol=self._rtol)
+        elif problem is self.problem and (found := self._set_up(problem, ranks=self._blocks)).direct:
             solver = found
         else:
-            solver = self._set_up(problem, rtol=TO_ROUNDING)
+            solver = self._set_up(problem, ranks=self._blocks, rtol=TO_ROUNDING)
         solver.solve()  # of a velocity of zero: it has its say of the problem, and none of a velocity between two steps
         return solver
 
@@ -432,7 +481,7 @@ class Projector(Grid):
         for axis, faces in enumerate(velocity):
             for end in (0, 1):
                 if self.sides[2 * axis + end] == "wall":
-                    faces[_at(self._place(axis), -end)] = 0.0
+                    faces[at(self._place(axis), -end)] = 0.0
 
     def _require_balance(self, velocity: Sequence[Any]) -> None:
         """Refuse a flow into the box that has no way out: nothing could remove that divergence."""
@@ -441,12 +490,12 @@ class Projector(Grid):
             others = [line for line in self._axes if line is not self._axes[axis]]
             for end, sign in enumerate((1.0, -1.0)):
                 if self.sides[2 * axis + end] == "inflow":
-                    flows.append(sign * float(_integral(faces[_at(self._place(axis), -end)], others)))
-        scale = math.fsum(map(abs, flows))
-        if abs(math.fsum(flows)) > ROUNDING * float(np.finfo(velocity[0].dtype).eps) * scale:
+                    flows.append(sign * float(integral(faces[at(self._place(axis), -end)], others)))
+        more, scale = self._over_ranks(math.fsum(flows), math.fsum(map(abs, flows)))
+        if abs(more) > ROUNDING * float(np.finfo(velocity[0].dtype).eps) * scale:
             raise CaseError(
                 [
-                    f"velocity: {math.fsum(flows):.6g} more flows in through inflow faces than out, and no face is an "
+                    f"velocity: {more:.6g} more flows in through inflow faces than out, and no face is an "
                     "outflow; make them balance, or one of them an outflow"
                 ]
             )
@@ -455,7 +504,15 @@ class Projector(Grid):
         """1/ρ on the faces above the cells."""
         backend = solver.backend
         seen = backend.view if backend.on_host or xp is not np else backend.to_host
-        return [brought(seen(each), xp) for each in solver.operator.links or ()]
+        found = [brought(seen(each), xp) for each in solver.operator.links or ()]
+        if self._borders is None:
+            return found
+        owned = [line.owned for line in reversed(solver.operator.lattice.axes)]
+        for place, ends in enumerate(owned):
+            links = found[self._place(place)]
+            for end, number in enumerate((ends.start - 1, ends.stop - 1)):
+                self._between[place, end] = links[*owned[:place], number, *owned[place + 1 :]]
+        return [links[tuple(owned)] for links in found]
 
 
 def _cells(given: Any, lower: Any, upper: Any) -> tuple[int, float, float, Any]:
@@ -463,36 +520,3 @@ def _cells(given: Any, lower: Any, upper: Any) -> tuple[int, float, float, Any]:
     if (is_array(given) and np.ndim(given)) or isinstance(given, Sequence):
         return len(given) - 1, float(given[0]), float(given[-1]), given
     return index(given), 0.0 if lower is None else float(lower), 1.0 if upper is None else float(upper), None
-
-
-def _module(array: Any) -> ModuleType:
-    """The module of an array."""
-    if isinstance(array, np.ndarray):
-        return np
-    return import_module("cupy")
-
-
-def _at(place: int, what: slice | int) -> tuple[slice | int, ...]:
-    """The index of entries along one axis of an array."""
-    return (*(slice(None),) * place, what)
-
-
-def _neighbours(count: int, rows: tuple[int, int], *, wraps: bool, upwards: bool) -> Iterator[tuple[slice, slice]]:
-    """Upper and lower neighbours among so many along an axis, of which these are the lower ones, or the upper ones."""
-    first, last = rows
-    if upwards:
-        inside = last - int(wraps and last == count)
-        yield slice(first + 1, inside + 1), slice(first, inside)
-        if inside < last:
-            yield slice(0, 1), slice(inside, last)
-        return
-    yield slice(max(1, first), last), slice(max(1, first) - 1, last - 1)
-    if wraps and first == 0:
-        yield slice(0, 1), slice(count - 1, count)
-
-
-def _integral(values: Any, axes: Sequence[Axis]) -> Any:
-    """The integral of values along axes, of which the first is the last one of the array."""
-    for line in axes:
-        values = values @ _module(values).asarray(line.lengths, dtype=values.dtype)
-    return values

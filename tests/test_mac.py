@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Staggered grids: divergences, gradients and projections.
 
-Covers poisson.mac, poisson.mesh.staggered, poisson.backends.gpu.staggered, poisson.backends.openmp.staggered.
+Covers poisson.mac, poisson.mesh.staggered, poisson.backends.gpu.staggered, poisson.backends.openmp.staggered,
+poisson.parallel.staggered.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 from support.places import ROOT
+from support.ranks import on_ranks
 
 import poisson
 from poisson import mac
@@ -198,6 +200,48 @@ def test_a_divergence_of_rounding_is_no_contradiction() -> None:
         assert most([solution.u]) < 1e-13
 
 
+@pytest.mark.parametrize(
+    "shape, blocks, varies",
+    [
+        ((7, STRETCHED), (1, 3), False),
+        ((7, 64), (1, 2), True),
+        ((4, 64, 4), (1, 2, 1), True),
+        ((5, 8, 10), (1, 2, 2), False),
+    ],
+)
+def test_processes_project_together(shape: Any, blocks: tuple[int, ...], varies: bool) -> None:
+    """As one does, with the same bits on both sides of a face between them."""
+    for number in (0, 3, 6):
+        mix = (PAIRS[number - 3], PAIRS[number], PAIRS[2 * number % len(PAIRS)])[: len(shape)]
+        alone = mac.Projector(shape, boundary(mix), backend="numpy")
+        before, density = rough(alone, 1), 1.0 + varies * np.random.default_rng(2).random(alone.shape)
+        expected, solution = projected(alone, before, density=density if varies else 1.0, step=0.5)
+
+        def project(comm: Any, data: Any = (mix, before, density)) -> tuple[Any, Any, Any]:
+            mix, before, density = data
+            projector = mac.Projector(shape, boundary(mix), backend="numpy", comm=comm, ranks=blocks)
+            rows = [np.arange(*ends) for ends in projector.ranges]
+            places = []
+            for values, wanted in zip(before, projector.shapes, strict=True):
+                ends = zip(projector.ranges, wanted, values.shape, strict=True)
+                places.append(np.ix_(*(np.arange(start, start + n) % whole for (start, _), n, whole in ends)))
+            velocity = tuple(values[place] for values, place in zip(before, places, strict=True))
+            given = density[np.ix_(*rows)] if varies else 1.0
+            p = projector.project(velocity, density=given, step=0.5).u
+            assert most([projector.divergence(*velocity)]) < 1e-11
+            return places, velocity, (np.ix_(*rows), p)
+
+        whole = tuple(np.full_like(values, np.nan) for values in expected)
+        for places, velocity, (cells, p) in on_ranks(math.prod(blocks), project, delay=0.0):
+            np.testing.assert_allclose(p, solution.u[cells], rtol=0, atol=1e-11 * max(1.0, most([solution.u])))
+            for values, place, part in zip(whole, places, velocity, strict=True):
+                known = np.isfinite(values[place])
+                np.testing.assert_array_equal(part[known], values[place][known])
+                values[place] = part
+        for one, other in zip(whole, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-11 * most(expected))
+
+
 def test_cupy_arrays_stay_on_the_device() -> None:
     cupy = pytest.importorskip("cupy")
     for shape in ((40, 32), (24, STRETCHED, 10)):
@@ -252,7 +296,7 @@ def test_mistakes_are_named_in_one_line() -> None:
     assert mistake(lambda: mac.Grid((4, 4.5))).endswith(corners)
     assert mistake(lambda: mac.Grid((4, 4), upper=(1.0,))).endswith(corners)
     assert "at least 3 are needed" in mistake(lambda: mac.Grid((4, 2)))
-    assert mistake(lambda: mac.Projector((4, 4), ranks=2)).startswith("comm, ranks: ")
+    assert mistake(lambda: mac.Projector((4, 4), ranks=2)).startswith("run.ranks: 2; allowed: the number of processes")
     projector = mac.Projector((4, 3), {"x": "periodic", "y_lower": "inflow", "y_upper": "wall"})
     u, v = projector.velocity()
     for velocity, data, line in [

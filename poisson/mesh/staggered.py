@@ -3,12 +3,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from poisson.mesh.axis import Axis
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a process along one axis, all of them or a run.
+
+    `lengths`: of the cells. `gaps`: between their centres. `walls`: 1 over the distance of a face where p is given from
+    the centre next to it. `beyond`: the gaps to the cells of other processes below and above, 0 where there are none.
+    """
+
+    nodes: int
+    wraps: bool
+    lengths: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    walls: tuple[float, float]
+    beyond: tuple[float, float]
+
+    @classmethod
+    def of(cls, axis: Axis, start: int, stop: int) -> Cells:
+        """Those from `start` to `stop` of a whole axis."""
+        whole, gaps = stop - start == axis.nodes, axis.gaps
+        cut = [not whole and (axis.wraps or inside) for inside in (start > 0, stop < axis.nodes)]
+        return cls(
+            stop - start,
+            axis.wraps and whole,
+            axis.lengths[start:stop],
+            gaps if whole else gaps[start : stop - 1],
+            (0.0 if cut[0] else axis.walls[0], 0.0 if cut[1] else axis.walls[1]),
+            (float(gaps[start - 1]) if cut[0] else 0.0, float(gaps[stop - 1]) if cut[1] else 0.0),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,3 +72,36 @@ class Staggered:
 def distances(cells: Any) -> tuple[int, int]:
     """Values from one row of an array of cells to the next, and from one plane to the next."""
     return cells.strides[-2] // cells.itemsize, cells.strides[0] // cells.itemsize
+
+
+def module_of(array: Any) -> ModuleType:
+    """The module of an array."""
+    if isinstance(array, np.ndarray):
+        return np
+    return import_module("cupy")
+
+
+def at(place: int, what: slice | int) -> tuple[slice | int, ...]:
+    """The index of entries along one axis of an array."""
+    return (*(slice(None),) * place, what)
+
+
+def neighbours(count: int, rows: tuple[int, int], *, wraps: bool, upwards: bool) -> Iterator[tuple[slice, slice]]:
+    """Upper and lower neighbours among so many along an axis, of which these are the lower ones, or the upper ones."""
+    first, last = rows
+    if upwards:
+        inside = last - int(wraps and last == count)
+        yield slice(first + 1, inside + 1), slice(first, inside)
+        if inside < last:
+            yield slice(0, 1), slice(inside, last)
+        return
+    yield slice(max(1, first), last), slice(max(1, first) - 1, last - 1)
+    if wraps and first == 0:
+        yield slice(0, 1), slice(count - 1, count)
+
+
+def integral(values: Any, axes: Sequence[Cells]) -> Any:
+    """The integral of values along axes, of which the first is the last one of the array."""
+    for line in axes:
+        values = values @ module_of(values).asarray(line.lengths, dtype=values.dtype)
+    return values
