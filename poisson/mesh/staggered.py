@@ -33,7 +33,7 @@ class Cells:
 
     @classmethod
     def of(cls, axis: Axis, start: int, stop: int) -> Cells:
-        """Those from `start` to `stop` of a whole axis."""
+        """The cells from `start` to `stop` of a whole axis."""
         whole, gaps = stop - start == axis.nodes, axis.gaps
         cut = [not whole and (axis.wraps or inside) for inside in (start > 0, stop < axis.nodes)]
         return cls(
