@@ -106,14 +106,6 @@ __attribute__((noinline)) Pack<T> derive_end_apart(const Line<T>& line, int64_t 
     return derive_end<HALF>(line, i, central, closure, row);
 }
 
-// The weights of a pack of nodes.
-template <class T>
-inline Pack<T> weights_of(const double* table) {
-    Pack<T> pack;
-    for (int lane = 0; lane < LANES; ++lane) pack[lane] = T(table[lane]);
-    return pack;
-}
-
 template <class T>
 inline Pack<T> inside_row(const Local<T>& a, int64_t i, Pack<T> pack) {
     return i + LANES <= a.nx ? pack : lane_numbers<T>() < T(a.nx - i) ? pack : Pack<T>{};
@@ -136,7 +128,8 @@ void derive_tabulated_row(const Local<T>& a, int axis, int64_t j, int64_t k, con
         } else if (i >= HALF && i + LANES + HALF <= a.nx) {
             const Pack<T> centre = load(row + i);
             for (int m = 0; m <= 2 * HALF; ++m)
-                pack += weights_of<T>(table + m * line.n + i) * (load(row + i + m - HALF) - centre);
+                pack += __builtin_convertvector(load(table + m * line.n + i), Pack<T>) *
+                        (load(row + i + m - HALF) - centre);
         } else {
             for (int64_t n = i; n < a.nx && n < i + LANES; ++n)
                 pack[n - i] = tabulated_derivative_at<HALF>(line, n, [&](int64_t index) { return row[index]; });

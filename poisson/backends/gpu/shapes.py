@@ -237,7 +237,7 @@ def with_registers(shape: Shape) -> Shape:
 
 def for_tables(shape: Shape, dimension: int) -> Shape:
     """The shape of a sweep on tabulated axes: so many blocks that a thread has 80 registers in 2D and 64 in 3D."""
-    return replace(shape, resident=TABLED_THREADS[dimension] // (shape.block_x * shape.block_y))
+    return replace(shape, resident=max(1, TABLED_THREADS[dimension] // (shape.block_x * shape.block_y)))
 
 
 def for_passes(shape: Shape, dimension: int) -> Shape:
