@@ -352,9 +352,8 @@ class Projector(Grid):
         shape, division = self.shape, self.solver.ranks.division
         self._take(held.ranges)
         if not self.solver.backend.on_host or held.communicator.agree(min(self.shape) < 2):
-            raise CaseError(
-                ["comm: a projector takes processors, backend = 'openmp', and two cells a rank along each axis"]
-            )
+            allowed = "a backend on processors, and two cells along each axis on every rank"
+            raise CaseError([f"comm, ranks: {self.solver.backend.name}, {self.shape} cells here; allowed: {allowed}"])
         self._held, self._blocks = held, list(division.counts) if division else None
         cut = [[gap > 0.0 for gap in line.beyond] for line in reversed(self._axes)]
         self._borders = Borders(held.communicator, held.ranges, shape, cut)

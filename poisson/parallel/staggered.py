@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What processes with runs of the cells of a staggered grid tell one another (`poisson.mac`)."""
+"""Planes of cells that processes with runs of a staggered grid send one another (`poisson.mac`)."""
 
 from __future__ import annotations
 
