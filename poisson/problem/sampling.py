@@ -52,6 +52,7 @@ class Limit:
 
 POSITIVE = Limit("> 0", lambda values: values > 0.0)
 NOT_NEGATIVE = Limit(">= 0", lambda values: values >= 0.0)
+AT_WALLS = Limit("> 0 in the two cells next to a Dirichlet or Robin face", POSITIVE.holds)
 
 
 def limit_of_a(problem: Problem) -> Limit:
@@ -164,7 +165,7 @@ def wall_coefficient(problem: Problem, xp: ModuleType, face: int, block: Block) 
     place = _place(problem.lattice, face)
     start = beside[place][0] - face % 2
     two = (*beside[:place], (start, start + 2), *beside[place + 1 :])
-    a = problem.a if isinstance(problem.a, (int, float)) else nodes(problem, xp, "equation.a", problem.a, two, POSITIVE)
+    a = problem.a if isinstance(problem.a, (int, float)) else nodes(problem, xp, "equation.a", problem.a, two, AT_WALLS)
     if isinstance(a, (int, float)):
         return float(a)
     one, other = (xp.take(a, number, axis=place) for number in (0, 1))
@@ -180,7 +181,7 @@ def _passed(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     """The part of a flow at a Robin face half a cell away that is left at the nodes: 1 / (1 + α d / a)."""
     a: Any = problem.a
     if not isinstance(a, (int, float)):
-        beside = nodes(problem, xp, "equation.a", a, _end(problem, face, block), POSITIVE)
+        beside = nodes(problem, xp, "equation.a", a, _end(problem, face, block), AT_WALLS)
         a = beside.squeeze(_place(problem.lattice, face))
     distance = problem.lattice.axes[face // 2].offsets[face % 2] * _scale(problem.lattice, xp, face, block)
     return 1.0 / (1.0 + distance * face_alpha(problem, xp, face, block) / a)
