@@ -35,7 +35,7 @@ from poisson.problem.faces import may_absorb
 from poisson.problem.fields import stored
 from poisson.problem.problem import Problem, number
 from poisson.problem.sampling import POSITIVE, Block, evaluated, limit_of_a, link_mean, nodes, require_values
-from poisson.problem.surfaces import Cuts, coordinates_of
+from poisson.problem.surfaces import Cuts, coordinates_of, places_of
 
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Maker
@@ -259,8 +259,6 @@ class Surface:
         if constant is not None or not cuts.node.size:
             return np.full(cuts.node.size, constant or 0.0)
         assert not isinstance(a, (int, float))
-        beside = coordinates_of(self.problem.lattice, cuts.node)
-        middle = [(one + other) / 2.0 for one, other in zip(beside, cuts.places, strict=True)]
         if hasattr(a, "read"):
             every = [(0, count) for count in self.problem.lattice.array_shape]
             values = np.asarray(stored(a, np, every), dtype=np.float64).ravel()  # type: ignore[arg-type]
@@ -269,6 +267,7 @@ class Surface:
             if self.problem.mean == "harmonic":
                 return 1.0 / ((1.0 - part) / here + part / there)
             return (1.0 - part) * here + part * there
+        middle = places_of(self.problem.lattice, cuts.node, cuts.axis, cuts.side, cuts.theta / 2.0)
         found = np.broadcast_to(
             np.asarray(evaluated("equation.a", a, np, middle, ()), dtype=np.float64), middle[0].shape
         )

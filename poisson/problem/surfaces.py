@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from poisson.mesh.axis import array_axis
 from poisson.mesh.grid import slabs
-from poisson.problem.bodies import HELD, keys_of
+from poisson.problem.bodies import DIELECTRIC, HELD, keys_of
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, FieldFile, stored
 from poisson.problem.sampling import evaluated, require_values
@@ -95,8 +95,11 @@ def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HEL
         np.concatenate([part[column] for part in found] or [np.zeros(0)]).astype(kind)
         for column, kind in enumerate((np.int64, np.int8, np.int8, np.float64, np.int16))
     )
-    free = np.zeros(inside.shape, dtype=bool)
-    free[arrays.free] = inside[arrays.free] == 0
+    free = inside == 0
+    if DIELECTRIC not in kinds:  # a node on a face has no equation, but its links conduct
+        fixed = np.ones(inside.shape, dtype=bool)
+        fixed[arrays.free] = False
+        free &= ~fixed
     order = np.lexsort((body_of, theta, side, axis, node))
     order = order[free.ravel()[node[order]]]
     # Of several surfaces on a link the nearest counts.
@@ -105,7 +108,7 @@ def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HEL
     first[1:] = (ends[:, 1:] != ends[:, :-1]).any(axis=0)
     node, axis, side, theta, body_of = (values[order[first]] for values in (node, axis, side, theta, body_of))
     theta = np.maximum(theta, TINY)
-    return Cuts(inside, node, axis, side, theta, body_of, _places(lattice, node, axis, side, theta))
+    return Cuts(inside, node, axis, side, theta, body_of, places_of(lattice, node, axis, side, theta))
 
 
 def coordinates_of(lattice: Lattice, nodes: Indices) -> list[Values]:
@@ -115,7 +118,8 @@ def coordinates_of(lattice: Lattice, nodes: Indices) -> list[Values]:
     return [line.coordinates[numbers[arrays.array_axis(axis)]] for axis, line in enumerate(lattice.axes)]
 
 
-def _places(lattice: Lattice, node: Indices, axis: Any, side: Any, theta: Values) -> tuple[Values, ...]:
+def places_of(lattice: Lattice, node: Indices, axis: Any, side: Any, theta: Values) -> tuple[Values, ...]:
+    """The coordinates at parts θ of links, counted from some nodes."""
     found = coordinates_of(lattice, node)
     numbers = np.unravel_index(node, lattice.of_arrays.array_shape)
     for number, line in enumerate(lattice.axes):

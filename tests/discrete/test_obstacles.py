@@ -176,7 +176,7 @@ def test_square_arrays_of_cylinders_conduct_as_published(part: float) -> None:
     assert flux[1] == pytest.approx(PERRINS[part], rel=2e-2)
 
 
-@pytest.mark.parametrize("place", [0.5, 0.53, 0.41, 0.4001])
+@pytest.mark.parametrize("place", [0.5, 0.53, 0.41, 0.4001, 0.93])
 def test_planes_of_dielectrics_are_exact_at_any_place(place: float) -> None:
     problem = Problem.on_box((11, 11), boundary=CHANNEL, bodies=[Body(f"x < {place}", a=80.0)])
     solution = poisson.solve(problem, rtol=1e-13)
