@@ -56,6 +56,21 @@ def test_the_charge_of_eccentric_cylinders_and_their_forces_are_of_second_order(
     assert shell["force_x"] == pytest.approx(-PULL, rel=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("shape", "boundary"), [((33,), {}), ((17, 33), {"x": "periodic"}), ((16, 32), {"x": {"neumann": 0.0}})]
+)
+def test_the_force_on_a_plate_is_exact(shape: tuple[int, ...], boundary: dict[str, Any]) -> None:
+    """E is the same everywhere on both sides: in one dimension, across a periodic axis, and for cells between walls."""
+    last = "xy"[len(shape) - 1]
+    plate = poisson.Body(f"abs({last} - 0.8) < 0.09", dirichlet=1.0)
+    faces = {f"{axis}_{end}": given for axis, given in boundary.items() for end in ("lower", "upper")}
+    given = {"boundary": {**(boundary if "periodic" in boundary.values() else faces), "all": 0.0}, "bodies": [plate]}
+    centring = "cell" if shape == (16, 32) else "node"
+    found = poisson.solve(poisson.Problem.on_box(shape, centring=centring, **given), rtol=1e-12).bodies["body1"]
+    assert found[f"force_{last}"] == pytest.approx((0.11**-2 - 0.71**-2) / 2.0, rel=1e-9)
+    assert found["force_x"] == pytest.approx(0.0, abs=1e-9) or last == "x"
+
+
 def test_the_force_on_a_sphere_before_a_plane_is_that_of_its_images() -> None:
     """Faces beside have the potential of the images (J. C. Maxwell, A treatise on electricity, 1873)."""
     radius, charges, places = 0.25, [0.25], [0.45]
