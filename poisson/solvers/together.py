@@ -18,8 +18,8 @@ from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 
-MOST = 16
-"""Sources of one recording, at most; each of them has three arrays."""
+MOST, MOST_NODES = 16, 1 << 23
+"""Sources of one recording, and the nodes of them all, at most; each source has three arrays."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,9 @@ class Together:
     def solve_many(self, fs: Sequence[Array], start: Array, us: Sequence[Array]) -> NDArray[np.float64]:
         """See `poisson.backends.inverses.CertifyingInverse.solve_many`."""
         norms, done = np.empty((len(fs), 4)), 0
+        most = min(MOST, max(1, MOST_NODES // self._operations.operator.lattice.nodes))
         while done < len(fs):
-            count = min(MOST, 1 << (len(fs) - done).bit_length() - 1)
+            count = 1 << min(most, len(fs) - done).bit_length() - 1
             self._solve(fs[done : done + count], start, us[done : done + count], norms[done : done + count])
             done += count
         return norms
@@ -92,7 +93,10 @@ def _ask(operations: Operations, inverse: InverseOperations, stack: _Stack, at_o
 
 
 def _stacked(operator: Operator, count: int) -> Operator | None:
-    """The operator on several planes that no link connects; None where there is no axis left for that."""
+    """The operator on several planes that no link connects; None where there is no axis left for that.
+
+    Products with matrices of eigenvectors may have other bits where there are more of them.
+    """
     lattice = operator.lattice
     if lattice.dimension > 2 or lattice.tabulated:
         return None

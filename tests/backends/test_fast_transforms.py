@@ -247,7 +247,7 @@ def test_more_columns_than_are_taken_together(any_backend: Backend, last: tuple[
 @pytest.mark.parametrize("shape", [(5, 34), (6, 98), (5, 1100), (4, 3, 65)], ids=str)
 def test_systems_of_many_rows(any_backend: Backend, shape: tuple[int, ...], last: tuple[Rule, Rule]) -> None:
     """Also where what a row does to its neighbours falls fast or hardly at all: by the ratio of the spacings."""
-    for ratio, c, first in ((1.0, 0.0, (Rule.WRAP, Rule.WRAP)), (1e4, 0.0, (M, M)), (1e-4, 1e-3, (F, M))):
+    for ratio, c, first in ((0.3, 0.0, (Rule.WRAP, Rule.WRAP)), (1e4, 0.0, (M, M)), (1e-4, 1e-3, (F, M))):
         spacing = (0.1,) * (len(shape) - 1) + (0.1 * ratio,)
         rules = (*first, *(M, M) * (len(shape) - 2), *last)
         a = Operator.uniform(shape, spacing, c, rules)

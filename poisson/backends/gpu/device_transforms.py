@@ -41,6 +41,9 @@ VALUES = 8
 """Values of a pair of lines that a thread holds; twice as many if a block would have more than `THREADS` otherwise. A
 convolution, whose factors need more registers, has twice as many in blocks of half the threads."""
 THREADS = 1024
+RESIDENT_THREADS = 1024
+"""Threads that a multiprocessor must be able to hold, which leaves 64 registers to each: they wait for shared memory
+and for each other, and more threads hide that better than more registers do."""
 ROW_THREADS = 128
 """The fewest threads of a block that transforms rows."""
 COLUMN_BYTES = 32
@@ -69,7 +72,7 @@ class Block:
 
     @property
     def shape(self) -> Shape:
-        return Shape(self.lanes, self.pairs, 1)
+        return Shape(self.lanes, self.pairs, 1, resident=max(1, RESIDENT_THREADS // (self.lanes * self.pairs)))
 
 
 def block_of(length: int, axis: int, itemsize: int, shared_bytes: int) -> Block | None:
