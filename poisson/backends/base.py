@@ -270,8 +270,11 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def dense(self, matrix: Array, x: Array, y: Array) -> None:
         """y = M x over all nodes in C order; `matrix` is an array of shape (nodes, nodes)."""
 
-    def face_fields(self, far: Operator, faces: Sequence[bool]) -> FaceFields:
-        """The field of the charges inside on open faces; `far`: the operator beyond them, `faces`: which are open."""
+    def face_fields(self, far: Operator, faces: Sequence[bool], lattice: Lattice) -> FaceFields:
+        """The field of the charges inside on open faces.
+
+        `far`: the operator beyond them, on the whole lattice. `faces`: which are open. `lattice`: that of the arrays.
+        """
         from poisson.discrete.face_fields import FaceFields  # with scipy, which other solves do without
 
         return FaceFields(far, faces, self.array_module)

@@ -81,8 +81,6 @@ def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterato
         if line.tabulated and any(problem.open_faces[2 * axis : 2 * axis + 2]):
             reason = f"equally spaced nodes along {AXES[axis]}, because {OPEN}"
             yield Clash(("boundary", f"{AXES[axis]}_lower"), Kind.OPEN.value, reason)
-    if run.ranks not in (None, 1, (1,) * problem.lattice.dimension):
-        yield Clash(("run", "ranks"), run.ranks, f"1, because {OPEN}")
 
 
 def _blocks(blocks: tuple[int, ...], nodes: tuple[int, ...]) -> Iterator[Clash]:

@@ -274,7 +274,8 @@ class FaceFields:
     """
 
     def __init__(self, far: Operator, faces: Sequence[bool], xp: Any) -> None:
-        self._xp, self._far = xp, far
+        self.array_module = self._xp = xp
+        self._far = far
         lattice = far.lattice
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
         lines: list[Closed | Open] = []
@@ -312,8 +313,7 @@ class FaceFields:
             for axis, plane in products.planes.items():
                 faces = [face for face in self._faces if face // 2 == axis]
                 for face, values in zip(faces, self._unfold(axis, plane), strict=True):
-                    shape = [each.stop - each.start for each in self.own_of(face)]
-                    found[face] = found.get(face, 0.0) + values.reshape(shape)
+                    found[face] = found.get(face, 0.0) + values.reshape(self.shape_of(face))
         return found
 
     def _fold(self, axis: int, values: Any) -> Any:
@@ -362,12 +362,20 @@ class FaceFields:
         """Add to u on the open faces, where it is zero, the field of what is inside, as `changes` has it."""
         values, fields = self.changes(u)
         for face in self._faces:
-            self.layer(u, face)[self.own_of(face)] = values[face] + fields[face]
+            self.write(u, face, values[face] + fields[face])
+
+    def write(self, u: Any, face: int, values: Any) -> None:
+        """Write values to the nodes of an open face that no data fix."""
+        self.layer(u, face)[self.own_of(face)] = values
 
     def changes(self, u: Any) -> tuple[dict[int, Any], dict[int, Any]]:
         """The values on each open face, and by how much the field of what is inside differs from them."""
         values, charges = self.charges(u)
         return values, self(charges)
+
+    def shape_of(self, face: int) -> tuple[int, ...]:
+        """The shape of the array of those nodes."""
+        return tuple(each.stop - each.start for each in self.own_of(face))
 
     def charges(self, view: Any) -> tuple[dict[int, Any], dict[tuple[int, bool], Any]]:
         """The values on the open faces, and the charges that u in the box, continued by zeros, has too few there.

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,9 @@ from poisson.parallel.operations import (
 )
 from poisson.parallel.recording import Noting, Recording
 from poisson.parallel.stencils import DistributedStencil, DistributedStencilTransfer
+
+if TYPE_CHECKING:
+    from poisson.discrete.face_fields import FaceFields
 
 GATHERED_NODES = 1 << 17
 """Grids of fewer nodes are gathered: every rank computes on all of them, which takes less than to exchange halos."""
@@ -133,6 +136,13 @@ class DistributedBackend(Backend):
 
     def ordered(self) -> AbstractContextManager[Any]:
         return self.local.ordered()
+
+    def face_fields(self, far: Operator, faces: Sequence[bool], lattice: Lattice) -> FaceFields:
+        from poisson.parallel.open_faces import DividedFaces
+
+        if not lattice.divided:
+            return self.local.face_fields(far, faces, lattice)
+        return DividedFaces(self, far, faces, lattice)
 
     @property
     def launching(self) -> bool:

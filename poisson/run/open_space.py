@@ -36,12 +36,16 @@ def opened(setup: Setup) -> OpenSpace:
             if inside[where].any():
                 allowed = "a face that no body and no Dirichlet part of another face reaches"
                 raise CaseError([f"boundary.{FACE_NAMES[face]}: open; allowed: {allowed}"])
-    far = replace(setup.operator, coefficients=None)
+    even = number(problem.a) is not None and number(problem.c) is not None
+    if discretisation.share is not None and (not even or problem.bodies):
+        raise CaseError(
+            ["run.ranks: several; allowed: 1, because a face is open and a or c varies or there are bodies"]
+        )
+    far = replace(setup.operator, lattice=setup.operator.lattice.whole, coefficients=None)
     if setup.operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
     operator, direct = setup.operator, registry.method_of(setup.settings).direct
     # α alone is beyond the box as well.
-    even = number(problem.a) is not None and number(problem.c) is not None
     varies = operator.varies and not (even and operator.links is None and not operator.fixed)
     return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces, direct, varies)
 
@@ -63,7 +67,7 @@ def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
                     [f"equation.{name}: from {least:g} to {largest:g} at open faces; allowed: one value {layer}"]
                 )
         found[name] = value
-    far = replace(discretisation.laplacian, **found)
+    far = replace(discretisation.laplacian, lattice=discretisation.whole_lattice, **found)
     axes = []
     for line, lower, upper in zip(far.lattice.axes, problem.faces[::2], problem.faces[1::2], strict=True):
         alpha = [float(face.alpha.value) / far.a if face.alpha is not None else 0.0 for face in (lower, upper)]  # type: ignore[union-attr]

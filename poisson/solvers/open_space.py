@@ -13,9 +13,9 @@ Walker and P. Ni, SIAM Journal on Numerical Analysis 49, 2011).
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class OpenSpace:
         self._operations, self._backend = operations, operations.backend
         self._method, self._direct, self._varies = method, direct, varies
         with self._backend.ordered():
-            self._fields = self._backend.face_fields(far, faces)
+            self._fields = self._backend.face_fields(far, faces, operations.operator.lattice)
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
 
     def solve(
@@ -113,22 +113,21 @@ class OpenSpace:
 
     def _changes(self, u: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The values on the open faces, one face after the other, and by how much they differ from the field there."""
-        xp = self._backend.array_module
         with self._backend.ordered():
             parts = self._fields.changes(self._backend.view(u))
+            xp = self._fields.array_module
             here, change = (xp.concatenate([part[face].ravel() for face in self._faces]) for part in parts)
             return (here, change) if isinstance(here, np.ndarray) else (here.get(), change.get())
 
     def _write(self, u: Array, values: NDArray[np.float64]) -> None:
         """Write values to the open faces of an array."""
         with self._backend.ordered():
-            view: Any = self._backend.view(u)
             start = 0
             for face in self._faces:
-                place = self._fields.layer(view, face)[self._fields.own_of(face)]
-                part = values[start : start + place.size].reshape(place.shape)
-                place[...] = self._backend.array_module.asarray(part.astype(place.dtype))
-                start += place.size
+                shape = self._fields.shape_of(face)
+                part = values[start : start + math.prod(shape)].reshape(shape)
+                self._fields.write(self._backend.view(u), face, self._backend.array_module.asarray(part))
+                start += part.size
 
 
 class _Rounds:

@@ -182,7 +182,8 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator, *, along_axes: 
     backend.bind(fine).take(given, u, backend.reduction())
     backend.bind(fine).integrate(given, None, backend.reduction())
     ends = 2 * fine.dimension
-    faces = backend.face_fields(operator((9,) * fine.dimension, (Rule.FIXED,) * ends), (True,) * ends)
+    cube = operator((9,) * fine.dimension, (Rule.FIXED,) * ends)
+    faces = backend.face_fields(cube, (True,) * ends, cube.lattice)
     faces.take(u, out, True)
     faces.correct(u)
     lengths = tuple(np.ones(n) for n in fine.shape)

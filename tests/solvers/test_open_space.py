@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Problems with open faces: every method, against larger boxes, and against potentials that are known.
 
-Covers poisson.run.open_space and poisson.run.beyond.
+Covers poisson.run.open_space, poisson.run.beyond and poisson.parallel.open_faces.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.ranks import on_ranks
 
 import poisson
 from poisson.case import from_mapping
@@ -261,6 +262,31 @@ def test_bodies_of_every_kind_do_not_see_how_large_the_box_is(condition: dict[st
         assert found[-1].status.success
     there = found[1].u[more:-more, more:-more]
     np.testing.assert_allclose(found[0].u, there, rtol=0, atol=1e-8 * abs(there).max())
+
+
+@pytest.mark.parametrize(
+    ("method", "ranks", "boundary"),
+    [
+        ("fft", (1, 1, 3), {"z_lower": {"neumann": 1.0}, "x": "periodic"}),
+        ("cg", (1, 2, 2), {"x_lower": {"robin": 0.0, "alpha": 1.0}, "x_upper": {"dirichlet": "y + z"}}),
+    ],
+)
+def test_ranks_have_the_solution_of_one_process(method: Any, ranks: Any, boundary: Any) -> None:
+    f = np.random.default_rng(4).standard_normal((11, 8, 7))
+    problem = poisson.Problem.on_box((7, 8, 11), f=f, c=0.5, boundary={**boundary, "all": "open"})
+    problem = problem.having(initial="x") if method == "cg" else problem
+    alone = poisson.solve(problem, method, backend="numpy", rtol=1e-12)
+
+    def run(comm: Any) -> Any:
+        found = poisson.solve(problem, method, backend="numpy", rtol=1e-12, comm=comm, ranks=ranks)
+        assert found.u.shape != alone.u.shape
+        assert found.iterations == alone.iterations
+        return found.gather(all=True)
+
+    for u in on_ranks(int(np.prod(ranks)), run, delay=0.0):
+        np.testing.assert_allclose(u, alone.u, rtol=0, atol=1e-11 * abs(alone.u).max())
+    with pytest.raises(CaseError, match="several; allowed: 1, because a face is open"):
+        on_ranks(2, lambda comm: poisson.solve(problem.having(c="z*(1-z)"), method="cg", comm=comm, ranks=(1, 1, 2)))
 
 
 def test_a_body_that_reaches_an_open_face_is_refused() -> None:

@@ -44,6 +44,7 @@ from poisson.mesh.differences import Differences
 
 if TYPE_CHECKING:
     from poisson.discrete.face_fields import FaceFields
+    from poisson.mesh.lattice import Lattice
     from poisson.mesh.staggered import Staggered
 
 KEPT_NODES = 1 << 21
@@ -210,7 +211,7 @@ class GpuBackend(Launcher):
     def probe(self) -> GpuProbe:
         return GpuProbe(self)
 
-    def face_fields(self, far: Operator, faces: Sequence[bool]) -> FaceFields:
+    def face_fields(self, far: Operator, faces: Sequence[bool], lattice: Lattice) -> FaceFields:
         from poisson.backends.gpu.faces import GpuFaces
 
         return GpuFaces(self, far, faces)
