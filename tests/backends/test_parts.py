@@ -145,8 +145,8 @@ def divisions(backend: Backend) -> list[tuple[Operator, Cuts]]:
     if backend.name != "gpu":
         every = WHOLE if isinstance(backend, NumpyBackend) else COMPILED + PLACED
         return every[:: 1 if backend.dtype == np.float64 else 3]
-    # Cells beside stretched nodes, and all kinds of axes with coefficients that vary.
-    return [*EMULATED[:2], PLACED[1], PLACED[-2]] if backend.dtype == np.float64 else [EMULATED[0], PLACED[-3]]
+    # Cells beside stretched nodes, and all kinds of axes with coefficients that vary; both types read tables alike.
+    return [*EMULATED, PLACED[1], PLACED[-2]] if backend.dtype == np.float64 else EMULATED[:1]
 
 
 # ---- by the table
