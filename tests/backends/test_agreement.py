@@ -104,8 +104,9 @@ def test_every_entry_agrees_with_the_specification(backend: Backend, name: str, 
     spec, calls = ALL[name], 0
     kinds = KINDS if spec.coefficients else ("none", "masked")
     if backend.name == "gpu" and backend.dtype == np.float32:
-        # The others are compiled in one type; a line of nodes takes the kernels of two dimensions.
-        kinds = ("none", "masked")[: 1 if dimension == 1 else 2]
+        if dimension == 1:
+            pytest.skip("a line of nodes takes the kernels of two dimensions, which are compiled in either type")
+        kinds = ("none", "masked")  # the others are compiled in one type
     for kind in ("none",) if spec.subject in FULL else kinds:
         calls += sum(agree(backend, a, [name], kind) for a in cases(backend, name, dimension, kind))
     assert calls or not has(backend, spec)
