@@ -298,12 +298,14 @@ def test_the_charge_is_that_of_the_source_that_a_solver_was_given() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("method", ["cg", "multigrid", "chebyshev"])
-def test_a_device_finds_the_charges_of_the_host(method: str) -> None:
+def test_a_device_finds_the_charges_and_forces_of_the_host(method: str) -> None:
     """With values beside surfaces read in the order of its stream."""
     real("gpu")(np.float64)
     body = poisson.Body("x**2 + y**2 < 0.1", dirichlet="1 + x")
-    problem = poisson.Problem.on_box((65, 57), lower=(-1.0, -1.0), upper=(1.0, 1.0), f="x*y + 1", bodies=[body])
+    source = "where(x > 0.6, x*y + 1, 0)"
+    problem = poisson.Problem.on_box((65, 57), lower=(-1.0, -1.0), upper=(1.0, 1.0), f=source, bodies=[body])
     device, host = (poisson.solve(problem, method, backend, rtol=1e-11) for backend in ("gpu", "numpy"))
     assert device.status.success and device.iterations == host.iterations
     np.testing.assert_allclose(device.host_u, host.u, rtol=0, atol=1e-9)
-    assert device.bodies["body1"]["charge"] == pytest.approx(host.bodies["body1"]["charge"], rel=1e-8)
+    assert host.bodies["body1"].keys() == {"charge", "force_x", "force_y"}
+    assert device.bodies["body1"] == pytest.approx(host.bodies["body1"], rel=1e-8, abs=1e-8)
