@@ -95,13 +95,14 @@ def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HEL
         np.concatenate([part[column] for part in found] or [np.zeros(0)]).astype(kind)
         for column, kind in enumerate((np.int64, np.int8, np.int8, np.float64, np.int16))
     )
-    free = inside == 0
-    if DIELECTRIC not in kinds:  # a node on a face has no equation, but its links conduct
-        fixed = np.ones(inside.shape, dtype=bool)
-        fixed[arrays.free] = False
-        free &= ~fixed
+    kept, numbers = inside.ravel()[node] == 0, np.unravel_index(node, inside.shape)
+    for along, line in enumerate(lattice.axes):
+        at, fixed = numbers[arrays.array_axis(along)], np.ones(line.nodes, dtype=bool)
+        fixed[line.free] = False
+        # A node on a Dirichlet face has no equation, but a dielectric counts on its links inside.
+        kept &= ~(fixed[at] & ((axis == along) & (side == (at > 0)) if DIELECTRIC in kinds else True))
     order = np.lexsort((body_of, theta, side, axis, node))
-    order = order[free.ravel()[node[order]]]
+    order = order[kept[order]]
     # Of several surfaces on a link the nearest counts.
     first = np.ones(order.size, dtype=bool)
     ends = np.stack([node, axis, side])[:, order]
