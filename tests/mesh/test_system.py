@@ -364,7 +364,10 @@ def test_discs_and_cylinders_on_ranks() -> None:
             alone = poisson.solve(problem, rtol=1e-10, backend="numpy")
 
             def solve(comm: Any, problem: Problem = problem, options: Any = options) -> tuple[int, Any, Any]:
-                solution = poisson.solve(problem, rtol=1e-10, backend="openmp", comm=comm, fields=("E",), **options)
+                # Whole planes, which a problem of this size would not be divided into.
+                given = options | ({"ranks": (*(1,) * (len(problem.lattice.shape) - 1), comm.size)} if options else {})
+                solution = poisson.solve(problem, rtol=1e-10, backend="openmp", comm=comm, fields=("E",), **given)
+                assert not options or (solution.share is not None and solution.u.size < problem.lattice.nodes)
                 return solution.iterations, solution.gather(), solution.gather("E")
 
             (count, u, field), *_ = on_ranks(3 if given is free else 2, solve, delay=0.0)
