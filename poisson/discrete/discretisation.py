@@ -457,5 +457,5 @@ def _some_rows(lattice: Lattice, start: int, stop: int) -> Lattice:
 
 def carry(problem: Problem, before: Problem) -> None:
     """Give a problem the surfaces of one that differs from it in f, and in data of faces and bodies, alone."""
-    if problem.bodies and "_surface" not in problem.__dict__ and (surface := Discretisation(before).surface):
+    if "_surface" not in problem.__dict__ and (surface := Discretisation(before).surface):
         surface.carry(problem)

@@ -526,7 +526,7 @@ class Solver:
         before = self._operator_of
         same = before and problem.a is before.a and problem.c is before.c and problem.faces is before.faces
         alike = before is not None and (same or unchanged(problem, before) == {"a", "c"})
-        if before is not None and alike:
+        if before is not None and alike and problem.bodies:
             carry(problem, before)
         if before is None or not alike:
             # What ends this leaves arrays that are those of neither problem.

@@ -14,7 +14,7 @@ from conftest import emulated
 
 from poisson import backends
 from poisson.backends.gpu import callers as on_gpu
-from poisson.backends.openmp.arrays import lies_in_rows
+from poisson.backends.openmp.arrays import pitch_in
 from poisson.discrete.discretisation import Discretisation
 from poisson.problem.problem import Problem
 
@@ -140,15 +140,15 @@ def test_a_value_that_is_not_finite_is_told_wherever_it_is() -> None:
             assert told, (place, value)
 
 
-def test_what_lies_in_rows() -> None:
+def test_what_pitch_in() -> None:
     values = np.zeros((4, 5, 6))
-    assert all(map(lies_in_rows, (values, values[:1], values[:, :, :3], values[1:], values[:, :1])))
+    assert all(map(pitch_in, (values, values[:1], values[:, :, :3], values[1:], values[:, :1])))
     others = [values[::2], values[:, ::2], values[:, :, ::2], values[::-1], values.T, values.astype(np.float32)]
     others += [values.astype(">f8"), np.broadcast_to(values[0], values.shape), values[:, ::-1]]
-    assert not any(map(lies_in_rows, others[2:])), [lies_in_rows(each) for each in others]
+    assert not any(map(pitch_in, others[2:])), [pitch_in(each) for each in others]
     # Every second plane is no row of one distance; every second row of all planes is, where their number is even.
-    assert not lies_in_rows(others[0])
-    assert not lies_in_rows(others[1])
+    assert not pitch_in(others[0])
+    assert not pitch_in(others[1])
 
 
 # ---- on a device

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
-from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, lies_in_rows
+from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, pitch_in
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import functions_of, load_library
 from poisson.backends.openmp.library_transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
@@ -157,7 +157,8 @@ class OpenmpBackend(Backend):
         return array.on_host
 
     def in_place(self, values: NDArray[Any], refuse: Callable[[], object]) -> GivenArray | None:
-        return None if self.offloads or not lies_in_rows(values) else GivenArray(values, refuse)
+        pitch = 0 if self.offloads else pitch_in(values)
+        return GivenArray(values, pitch, refuse) if pitch else None
 
     def give(self, array: DeviceArray, back: Callable[[Array], None]) -> NDArray[Any] | None:
         return None if self.offloads else given(array, back)
