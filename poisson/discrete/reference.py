@@ -244,13 +244,17 @@ class Direct:
             sparse.csc_array(pinned), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
         )
 
-    def solution(self) -> NDArray[np.float64]:
+    def solution(
+        self, source: NDArray[np.float64] | None = None, u: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
         """The solution; that of a singular problem has zero trapezoidal mean.
 
-        Returns: Array of the backends' array shape, float64, in U.
+        `source`, `u`: others than those of the problem (`assemble`), u with values at fixed nodes. Returns: Array of
+        the backends' array shape, float64, in U.
         """
-        source, u = assemble(self._discretisation)
-        flat = u.ravel()
+        if source is None or u is None:
+            source, u = assemble(self._discretisation)
+        flat = u.ravel().copy()
         right = (source.ravel() - self._matrix @ (flat * ~self._free))[self._free]
         flat[self._free] = self.solve(right)
         return flat.reshape(u.shape)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from poisson.backends.base import Operations
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import plane
@@ -19,15 +20,22 @@ from poisson.problem import sampling
 from poisson.problem.problem import number
 from poisson.run.setup import Setup
 from poisson.solvers import registry
+from poisson.solvers.iteration import Method
 from poisson.solvers.open_space import OpenSpace
 
 
 def opened(setup: Setup) -> OpenSpace:
-    """The method of a setup, with u on open faces from the charges inside.
+    """The method of a setup, with u on open faces from the charges inside; raises `CaseError` as `around` does."""
+    direct = registry.method_of(setup.settings).direct
+    return around(setup.stand_in, setup.method, setup.discretisation, direct)
+
+
+def around(operations: Operations, method: Method, discretisation: Discretisation, direct: bool) -> OpenSpace:
+    """A method that solves in the box, with u on open faces; `direct` as for `OpenSpace`.
 
     Raises `CaseError` if a or c is not the same at all nodes on open faces, or a body reaches one.
     """
-    discretisation, problem = setup.discretisation, setup.discretisation.problem
+    problem, operator = discretisation.problem, operations.operator
     block = tuple((0, count) for count in discretisation.array_shape)
     faces = list(sampling.open_faces(problem, block))
     if (cuts := problem.cuts) is not None:
@@ -41,13 +49,12 @@ def opened(setup: Setup) -> OpenSpace:
         raise CaseError(
             ["run.ranks: several; allowed: 1, because a face is open and a or c varies or there are bodies"]
         )
-    far = replace(setup.operator, lattice=setup.operator.lattice.whole, coefficients=None)
-    if setup.operator.varies:
+    far = replace(operator, lattice=operator.lattice.whole, coefficients=None)
+    if operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
-    operator, direct = setup.operator, registry.method_of(setup.settings).direct
     # α alone is beyond the box as well.
     varies = operator.varies and not (even and operator.links is None and not operator.fixed)
-    return OpenSpace(setup.stand_in, setup.method, far, problem.open_faces, direct, varies)
+    return OpenSpace(operations, method, far, problem.open_faces, direct, varies)
 
 
 def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:

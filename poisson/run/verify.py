@@ -20,7 +20,7 @@ from poisson.discrete import reference
 from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.share import agreed
-from poisson.errors import CaseError
+from poisson.errors import CaseError, PoissonError
 from poisson.mesh.axis import MIN_NODES
 from poisson.output.record import Record
 from poisson.parallel.communicator import Communicator
@@ -29,6 +29,9 @@ from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.result_fields import Evaluation, error_of
 from poisson.run.solution import Solution
 from poisson.solvers import registry
+from poisson.solvers.open_space import NOISE
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import SolveResult, Stopping
 
 if TYPE_CHECKING:
     from poisson.discrete.surface import Surface
@@ -165,6 +168,9 @@ class _Direct:
 
     def __init__(self, case: Case) -> None:
         reference.require_size(Discretisation(case.problem).laplacian)
+        self._rtol = case.solver.stopping.rtol
+        if case.problem.open_faces and case.problem.bodies:
+            raise CaseError(["body: beside an open face; allowed in verify: closed boxes"])
         if any(body.floating for body in case.problem.bodies):
             raise CaseError(["body: floating = true; allowed in verify: bodies whose potential is given"])
         self._discretisation = balanced(Discretisation(case.problem), np)
@@ -173,6 +179,8 @@ class _Direct:
         self._u = factors.solution()
         if (surface := self._discretisation.surface) and surface.corrects:
             self._correct(factors, surface)
+        if case.problem.open_faces:
+            self._open(factors)
         self._operator = factors.operator
         varies = self._operator.varies
         self._lowest = SPECTRUM_MARGIN * factors.lowest_eigenvalue() if varies else self._operator.eigenvalues()[0]
@@ -204,6 +212,16 @@ class _Direct:
         missing, _ = bicgstab(a, residual(self._u, source), rtol=1e-12, M=b, maxiter=100)
         self._u += on_nodes(missing)
 
+    def _open(self, factors: reference.Direct) -> None:
+        """Go over from zeros on open faces to what is there of the charges inside, by the same factors."""
+        from poisson.run.open_space import around
+
+        operations = backends.create("numpy", np.float64).bind(factors.operator)
+        source, self._u = reference.assemble(self._discretisation)
+        solve = around(operations, _Factored(factors), self._discretisation, direct=True).solve
+        if not solve(self._u, source, stopping=Stopping(rtol=1e-14)).status.success:
+            raise PoissonError("the values on open faces did not settle by the direct solution")
+
     def rows(self) -> list[Mapping[str, Any]]:
         """Its own row, if there is an exact solution."""
         if not self._discretisation.problem.exact:
@@ -234,7 +252,23 @@ class _Direct:
         highest = self._operator.eigenvalues()[1]
         rounding = float(np.finfo(solution.host_u.dtype).eps) + float(np.finfo(np.float64).eps) * highest / self._lowest
         left_over = _left_over(self._operator, self._lowest, solution)
-        return left_over + 4.0 * rounding * float(np.abs(self._u).max())
+        # Values on open faces settle to so many times the tolerance.
+        settled = NOISE * self._rtol if self._discretisation.problem.open_faces and self._operator.links else 0.0
+        return left_over + (4.0 * rounding + settled) * float(np.abs(self._u).max())
+
+
+class _Factored:
+    """A method: the direct solution with the values that u has at fixed nodes."""
+
+    def __init__(self, factors: reference.Direct) -> None:
+        self._factors = factors
+
+    def solve(self, u: Any, f: Any, **given: Any) -> SolveResult:
+        u[...] = self._factors.solution(f, u)
+        return SolveResult(Status.CONVERGED, 1, u, None, 0.0, ())
+
+    def refresh(self) -> bool:
+        return False
 
 
 def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:

@@ -17,6 +17,7 @@ import poisson
 from poisson.case import from_mapping
 from poisson.errors import CaseError, GridError
 from poisson.mesh.boundary import FACE_NAMES
+from poisson.run.verify import verify
 from poisson.solvers import registry
 
 WIDTH = 0.11
@@ -262,6 +263,17 @@ def test_bodies_of_every_kind_do_not_see_how_large_the_box_is(condition: dict[st
         assert found[-1].status.success
     there = found[1].u[more:-more, more:-more]
     np.testing.assert_allclose(found[0].u, there, rtol=0, atol=1e-8 * abs(there).max())
+
+
+@pytest.mark.parametrize("a", [2.0, "where(x > 0.4, where(x < 0.6, 3.0, 1.0), 1.0)"])
+def test_verify_has_the_values_on_open_faces(a: Any) -> None:
+    boundary = {"x": "open", "y_lower": {"dirichlet": "x"}, "y_upper": {"neumann": 0.5}}
+    domain = {**GOOD["domain"], "shape": [13, 9]}
+    equation = {"f": 1.0, "a": a}
+    case = from_mapping({"equation": equation, "domain": domain, "boundary": boundary}, name="good", folder=Path())
+    report = verify(case)
+    assert report.passed, report
+    assert max(row["max_difference"] for row in report.records) < 1e-7
 
 
 @pytest.mark.parametrize(
