@@ -20,7 +20,7 @@ from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
 from poisson.run.backend import local_backend
 from poisson.run.concerns import Concern, concerns_of
-from poisson.run.memory import Need, needs, require_memory, result_bytes
+from poisson.run.memory import Need, OfBodies, needs, require_memory, result_bytes
 from poisson.run.operator import divide
 from poisson.run.ranks import communicator_of
 from poisson.run.request import Request
@@ -173,7 +173,8 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
     nodes = None if lattice is None else math.prod(lattice.array_shape)
     operator = sample.operator if lattice is None else replace(sample.operator, lattice=lattice)
     outline = Outline(ranks.over(local), operator, sample.mean_reaction, sample.roughness_of_links)
-    shared: dict[str, Any] = {"varies": problem.varies, "nodes": nodes, "beside": ranks.beside}
+    bodies = OfBodies.of(problem)
+    shared: dict[str, Any] = {"varies": problem.varies, "nodes": nodes, "beside": ranks.beside, "bodies": bodies}
     question = Question(outline, settings, precision)
     if question.to_discretisation and problem.coarser() is None:
         raise no_coarser(problem.lattice.shape)

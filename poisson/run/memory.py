@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -19,6 +19,9 @@ from poisson.mesh.lattice import Lattice
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.settings import SolverSettings
 from poisson.words import quantity
+
+if TYPE_CHECKING:
+    from poisson.problem.problem import Problem
 
 LITTLE = 1 << 22
 """Bytes up to which no room is looked for: to read what control groups leave takes as long as a small solve."""
@@ -41,6 +44,25 @@ class Need:
         return self.free is not None and self.size > self.free
 
 
+class OfBodies(NamedTuple):
+    """The part of bodies in the memory that a solve needs."""
+
+    surface: str  # The form beside those with given values; empty without any.
+    bytes_of_a_node: int  # Of the whole grid, on the host of every process: which body it is in, and a.
+
+    @classmethod
+    def of(cls, problem: Problem) -> OfBodies:
+        if not problem.bodies:
+            return NO_BODIES
+        from poisson.problem.bodies import DIELECTRIC, HELD
+
+        kinds = {body.kind for body in problem.bodies}
+        return cls(problem.surface if kinds.intersection(HELD) else "", 2 + 10 * (DIELECTRIC in kinds))
+
+
+NO_BODIES = OfBodies("", 0)
+
+
 def needs(
     backend: Backend,
     lattice: Lattice,
@@ -51,6 +73,7 @@ def needs(
     varies: bool,
     nodes: int | None = None,
     beside: int = 1,
+    bodies: OfBodies = NO_BODIES,
     dtype: DTypeLike | None = None,
     least: int = 0,
 ) -> tuple[Need, ...]:
@@ -61,10 +84,10 @@ def needs(
     many bytes a need has at least: without more there is none.
     """
     dtype = np.dtype(backend.dtype if dtype is None else dtype)
-    arrays = arrays_of(settings, precision, lattice.dimension, varies=varies)
+    arrays = arrays_of(settings, precision, lattice.dimension, varies=varies, surface=bodies.surface)
     own = lattice.nodes if nodes is None else nodes
     needed = int(arrays * own * dtype.itemsize)
-    room = result_bytes(lattice, dtype, fields, own)
+    room = result_bytes(lattice, dtype, fields, own) + bodies.bytes_of_a_node * lattice.nodes
     if needed + room < least:
         return ()
     of_backend, of_host = backend.memory(), host_memory()
@@ -90,6 +113,7 @@ def require_memory(
     varies: bool,
     nodes: int | None = None,
     beside: int = 1,
+    bodies: OfBodies = NO_BODIES,
 ) -> None:
     """Refuse a problem whose arrays, with those of coefficients that vary, do not fit.
 
@@ -101,7 +125,7 @@ def require_memory(
     """
     part = "" if nodes is None else f" for a part of {nodes} nodes"
     wanted = partial(needs, backend, lattice, settings)
-    given: dict[str, Any] = {"varies": varies, "nodes": nodes, "beside": beside}
+    given: dict[str, Any] = {"varies": varies, "nodes": nodes, "beside": beside, "bodies": bodies}
     for need in wanted(precision, fields, least=LITTLE, **given):
         if need.short and need.free is not None:
             shared = "" if need.users == 1 else f" for each of the {quantity(need.users, 'process')} on this host"

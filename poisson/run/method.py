@@ -22,7 +22,7 @@ from poisson.mesh.differences import ORDERS, Differences
 from poisson.problem.problem import Problem
 from poisson.run.backend import falling_back, local_backend
 from poisson.run.certificate import with_surfaces
-from poisson.run.memory import require_memory
+from poisson.run.memory import OfBodies, require_memory
 from poisson.run.operator import divide, numbers_of, unchanged
 from poisson.run.request import Request
 from poisson.run.setup import Setup
@@ -57,7 +57,8 @@ def set_up_on(local: Backend, request: Request) -> Setup:
     lattice, beside = problem.lattice, ranks.beside
     nodes = None if ranks.share is None else math.prod(ranks.share.array_shape)
 
-    room = partial(require_memory, local, lattice, fields=request.fields, nodes=nodes, beside=beside)
+    bodies = OfBodies.of(problem)
+    room = partial(require_memory, local, lattice, fields=request.fields, nodes=nodes, beside=beside, bodies=bodies)
     with ranks.agreed():
         room(settings, precision, varies=problem.varies)
     operations = with_surfaces(backend.bind(discretisation.operator_on(backend)), discretisation)

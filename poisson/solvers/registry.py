@@ -154,9 +154,8 @@ def make_method(given: Given) -> Method:
     operations = given.operations
     if isinstance(operations, SurfaceOperations):
         within = replace(given, operations=operations.symmetric)
-        name = given.settings.preconditioner if "preconditioner" in entry.keys else entry.name
-        able = "preconditioner" in entry.keys or (name in preconditioners() and preconditioners()[name].keys)
-        if operations.corrects and able and given.inner is None:
+        name = beside_surfaces(entry, given.settings)
+        if operations.corrects and name and given.inner is None:
             settings = given.settings.having(preconditioner=name)
             return BiConjugateGradients(operations, make_preconditioner(replace(within, settings=settings)))
         return SurfaceMethod(operations, make_method(within))
@@ -164,6 +163,13 @@ def make_method(given: Given) -> Method:
         return entry.make(given)
     plain = operations.backend.bind(without_reaction(operations.operator))
     return BalancedMethod(operations, entry.make(replace(given, operations=plain, coarser=None)), plain)
+
+
+def beside_surfaces(entry: MethodEntry, settings: SolverSettings) -> str:
+    """The preconditioner of `BiConjugateGradients` where a method is asked for; empty: rounds of the method itself."""
+    if "preconditioner" in entry.keys:
+        return settings.preconditioner
+    return entry.name if entry.name in preconditioners() and preconditioners()[entry.name].keys else ""
 
 
 def make_preconditioner(given: Given) -> Preconditioner | None:

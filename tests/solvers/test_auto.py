@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -370,3 +371,31 @@ def test_memory() -> None:
     assert math.isclose(arrays("cg", "mixed"), 3.0 + 0.5 * (5.0 + 4.25 / 7.0))
     assert arrays("cg", preconditioner="none") == 7.0 < arrays("cg")
     assert arrays_of(replace(AUTO, method="jacobi"), "float64", 2, varies=True) == 6.0
+
+
+@pytest.mark.parametrize(
+    ("method", "form"),
+    [("cg", "shortley_weller"), ("cg", "symmetric"), ("chebyshev", "shortley_weller"), ("chebyshev", "")],
+)
+def test_memory_beside_bodies(method: Any, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All arrays of the backend that live beside a solution, which has u."""
+    made: list[weakref.ref[Any]] = []
+    for name in ("empty", "from_host", "assemble"):
+        make = getattr(NumpyBackend, name)
+
+        def noted(*given: Any, make: Any = make, **more: Any) -> Any:
+            array = make(*given, **more)
+            if all(each() is not array for each in made):
+                made.append(weakref.ref(array))
+            return array
+
+        monkeypatch.setattr(NumpyBackend, name, noted)
+    kind = {"dirichlet": 1.0} if form else {"neumann": 0.0}
+    bodies = [{"inside": "hypot(x - 0.5, y - 0.5) < 0.2", **kind}]
+    problem = Problem.on_box((21, 19), f=1.0, bodies=bodies, surface=form or "shortley_weller")
+    settings = {"preconditioner": "jacobi"} if method == "cg" else {}
+    solver = Solver(problem, method, "numpy", **settings)  # type: ignore[arg-type]
+    solution = solver.solve()
+    live = [each for each in (ref() for ref in made) if each is not None and each.shape == solution.u.shape]
+    whole = len({each.__array_interface__["data"][0] for each in live})
+    assert whole == arrays_of(solver.settings, "float64", 2, varies=True, surface=form)
