@@ -486,8 +486,9 @@ class Solver:
             self._take_operator(problem)
         setup = self._setup
         data, discretisation = checkpoints.resumed(problem) if checkpoints else problem, setup.discretisation
-        if discretisation.problem is not data:
+        if data is not problem:
             carry(data, problem)
+        if discretisation.problem is not data:
             discretisation = Discretisation(data, share=ranks.share)
         discretisation = self._loader.fill(discretisation)
         times = {"setup": clock.seconds() + self._seconds}
