@@ -92,11 +92,12 @@ def _neighbours(index: NDArray[np.int32], weight: NDArray[np.float64], source: A
     if source.wraps:
         place += source.nodes * np.rint((near[:, np.newaxis] - place) / source.nodes).astype(np.int64)
     first = np.where(weight != 0.0, place, place.max(initial=0)).min(axis=1)
-    # A node of a halo whose sources are not here, or here but on another turn around the axis, is left out: those of no
-    # node begin before those of the one before it.
+    # A node of a halo whose sources are not here, or here but on another turn around the axis, or on two, is left out:
+    # those of no node begin before those of the one before it.
     known = (weight != 0.0).any(axis=1)
     if target.whole is not None:
-        known &= np.abs(first - near) <= MOST_ENTRIES
+        last = np.where(weight != 0.0, place, place.min(initial=0)).max(axis=1)
+        known &= (np.abs(first - near) <= MOST_ENTRIES) & (last - first < MOST_ENTRIES)
     first[~known] = np.interp(np.flatnonzero(~known), np.flatnonzero(known), first[known])
     weight = np.where(known[:, np.newaxis], weight, 0.0)
     behind = np.where(weight != 0.0, place - first[:, np.newaxis], 0)
