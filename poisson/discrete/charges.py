@@ -47,10 +47,10 @@ def charges(
     volumes = volumes * np.prod([line.spacing for line in problem.lattice.axes])
     conductance = surface.conductance[ends]
     each = conductance * (surface.given[ends] - u[row])
-    # Where a node has several surfaces each has a part of what is lacking.
+    # Where a node has several surfaces each has a part of what is lacking, and none where obstacles close them all.
     size = rows.nodes.size
-    total = np.bincount(row, conductance, size)
-    each += ((out - np.bincount(row, each, size)) / total)[row] * conductance
+    total, lacking = np.bincount(row, conductance, size), out - np.bincount(row, each, size)
+    each += np.divide(lacking, total, out=np.zeros(size), where=total > 0.0)[row] * conductance
     found = np.bincount(surface.cuts.body[ends] - 1, each * volumes[row], len(problem.bodies))
     return {body.name: float(found[i]) for i, body in enumerate(problem.bodies) if body.kind == "dirichlet"}
 

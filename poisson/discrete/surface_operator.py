@@ -189,7 +189,7 @@ def _rows(
     return Rows(
         index=here,
         beside=np.unravel_index(beside.reshape(2 * dimension, size), lattice.array_shape),
-        scale=before / after,
+        scale=np.divide(before, after, out=np.ones(size), where=after > 0.0),  # obstacles may leave a node nothing
         diagonal=extra.sum(axis=(0, 1)),
         weights=weights.reshape(2 * dimension, size),
         constant=constant,

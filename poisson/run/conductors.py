@@ -178,7 +178,8 @@ class Floating:
             nonlocal ended
             found = solve(given)
             ended |= found.status is Status.INTERRUPTED
-            return [found.bodies[body.name]["charge"] for body in self._bodies]
+            # A body that no node sees has none.
+            return [found.bodies.get(body.name, {}).get("charge", 0.0) for body in self._bodies]
 
         missing = np.array([body.charge for body in self._bodies]) - charges(replace(problem, exact=None))
         if self._influence is None or unchanged(problem, self._influence[0]) != {"a", "c"}:
@@ -189,6 +190,9 @@ class Floating:
         if ended:
             self._influence = None
             return problem, dict.fromkeys((body.name for body in self._bodies), 0.0)
+        for body, own in zip(self._bodies, np.diagonal(influence), strict=True):
+            if own == 0.0:
+                raise CaseError([f"body {body.name}: floating; allowed: bodies with a node beside their surface"])
         values = np.linalg.eigvals(influence)
         if not np.abs(values).min() > SINGULAR * np.abs(values).max():
             raise CaseError([UNHELD])

@@ -75,11 +75,11 @@ def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
                 )
         found[name] = value
     far = replace(discretisation.laplacian, lattice=discretisation.whole_lattice, **found)
-    axes = []
-    for line, lower, upper in zip(far.lattice.axes, problem.faces[::2], problem.faces[1::2], strict=True):
+    axes = list(far.lattice.axes)  # in 1D one more than there are pairs of faces
+    for axis, (lower, upper) in enumerate(zip(problem.faces[::2], problem.faces[1::2], strict=True)):
+        line = axes[axis]
         alpha = [float(face.alpha.value) / far.a if face.alpha is not None else 0.0 for face in (lower, upper)]  # type: ignore[union-attr]
         if any(alpha):
             placed = Nodes(line.coordinates) if line.placement is None else line.placement
-            line = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (alpha[0], alpha[1])))
-        axes.append(line)
+            axes[axis] = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (alpha[0], alpha[1])))
     return replace(far, lattice=replace(far.lattice, axes=tuple(axes)))

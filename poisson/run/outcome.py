@@ -108,6 +108,11 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         result = setup.left_over(result)
     if operator.singular and remove_mean(setup.operations, result.u, result.work, setup.norms):
         result = replace(result, norms=None)
+    if operator.fixed and setup.settings.method == "multigrid":
+        # Coarse grids interpolate to nodes of the mask as well.
+        setup.clear_mask(result.u)
+        if isinstance(setup.operations, SurfaceOperations):
+            setup.operations.hold(result.u)
     u, result = _u(setup, ranks, solved, result)
     double = setup.local.companion(np.float64)
     residual, norms = certificate.true_residual(

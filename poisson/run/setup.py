@@ -223,6 +223,18 @@ class Setup:
         """When a solve ends."""
         return replace(self.settings.stopping, data=self.data, boundary=self.boundary)
 
+    def clear_mask(self, u: Array) -> None:
+        """Set u to 0 at the nodes of the mask; those on Dirichlet faces keep their values."""
+        backend, free = self.backend, self.operator.lattice.free
+        if backend.views:
+            with backend.ordered():
+                c, values = backend.view(self.operator.reaction)[free], backend.view(u)[free]
+                values[c < 0.0] = 0.0
+            return
+        c, values = (np.array(backend.to_host(each)) for each in (self.operator.reaction, u))
+        values[free][c[free] < 0.0] = 0.0
+        backend.assemble(values.shape, lambda _, start, stop: values[start:stop], u)
+
     def left_over(self, result: SolveResult) -> SolveResult:
         """The result of a solve, with an array that may be overwritten in any case."""
         return result if result.work is not None else replace(result, work=self.workspace())

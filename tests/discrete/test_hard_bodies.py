@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import poisson
+from poisson.errors import CaseError
 from poisson.problem.given import Form
 
 SURFACES: tuple[Form, ...] = ("shortley_weller", "symmetric")
@@ -110,3 +111,41 @@ def test_iterations_are_at_most_one_and_a_half_times_those_of_the_empty_box() ->
         found += [poisson.Problem.on_box(shape, f=1.0, boundary=values, bodies=bodies, surface=it) for it in SURFACES]
         empty, *full = (poisson.solve(problem, "cg", backend="openmp").iterations for problem in found)
         assert max(full) <= 1.5 * empty, shape
+
+
+@pytest.mark.parametrize("kind", ["dirichlet", "floating"])
+@pytest.mark.parametrize("shape", [(29,), (28, 30), (9, 8, 10)], ids=str)
+def test_insulators_over_other_bodies(shape: tuple[int, ...], kind: str) -> None:
+    """Nodes at which every link is closed have nothing, and their surfaces no charge; Gauss's law holds."""
+    square = " + ".join(f"({name} - {{}})**2" for name in "xyz"[: len(shape)])
+    held: dict[str, Any] = {"dirichlet": 1.0} if kind == "dirichlet" else {"floating": True, "charge": 0.5}
+    bodies = [
+        poisson.Body(f"{square.format(*(0.35,) * len(shape))} < 0.04", name="held", **held),
+        poisson.Body(f"{square.format(*(0.6,) * len(shape))} < 0.05", neumann=0.0, name="insulator"),
+    ]
+    problem = poisson.Problem.on_box(shape, boundary=0.0, bodies=bodies, f=1.0)
+    found = poisson.solve(problem, backend="numpy", rtol=1e-11)
+    assert found.status.success and np.isfinite(found.u).all()
+    assert found.bodies["held"]["charge"] == pytest.approx(0.5, abs=1e-9) or kind == "dirichlet"
+    plain = poisson.solve(problem, "cg", "numpy", preconditioner="jacobi", rtol=1e-11)
+    np.testing.assert_allclose(found.u, plain.u, rtol=0, atol=1e-8 * np.abs(plain.u).max())
+
+
+def test_nodes_of_a_mask_hold_nothing_whatever_the_method() -> None:
+    """Also those outside of the body that no link reaches, to which coarse grids interpolate."""
+    flow: dict[str, Any] = {"x_lower": 1.0, "x_upper": 0.0, "y": "periodic"}
+    body = poisson.Body("(x - 0.05)**2 + (y + 0.349)**2 < 0.0121", neumann=0.0)
+    problem = poisson.Problem.on_box(
+        (37, 36), lower=(-1, -1), upper=(1, 1), f="exp(-5*x**2)", boundary=flow, bodies=[body]
+    )
+    expected = poisson.solve(problem, "cg", "numpy", preconditioner="jacobi").u
+    for precision in ("float64", "mixed"):
+        found = poisson.solve(problem, "multigrid", "numpy", precision, coarse="galerkin")
+        np.testing.assert_allclose(found.u, expected, rtol=0, atol=1e-7)
+        assert found.u[12, 20] == 0.0
+
+
+def test_a_body_that_floats_and_has_no_node_beside_it_is_refused() -> None:
+    tiny = poisson.Body("hypot(x - 0.512, y - 0.512) < 1e-3", floating=True, charge=1.0, name="dust")
+    with pytest.raises(CaseError, match=r"^body dust: floating; allowed: bodies with a node beside their surface$"):
+        poisson.solve(poisson.Problem.on_box((21, 21), bodies=[tiny]), backend="numpy")

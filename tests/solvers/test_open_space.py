@@ -276,6 +276,20 @@ def test_verify_has_the_values_on_open_faces(a: Any) -> None:
     assert max(row["max_difference"] for row in report.records) < 1e-7
 
 
+@pytest.mark.parametrize("boundary", ["open", {"x_lower": 2.0, "x_upper": "open"}], ids=["both", "one"])
+def test_an_axis_alone_does_not_see_how_long_it_is(boundary: Any) -> None:
+    """With a that varies inside, c, and a dielectric body."""
+    found = []
+    for more in (0, 8):
+        body = poisson.Body(inside="abs(x - 0.7) < 0.15", a=5.0)
+        options = {"a": "where(abs(x - 0.3) < 0.1, 4, 1)", "c": 3.0, "bodies": [body]}
+        problem = poisson.Problem.on_box(
+            (25 + more,), upper=(1.0 + more / 24.0,), f="where(x < 1, x, 0)", boundary=boundary, **options
+        )
+        found.append(poisson.solve(problem, backend="numpy", rtol=1e-12).u[:25])
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-9 * abs(found[0]).max())
+
+
 @pytest.mark.parametrize(
     ("method", "ranks", "boundary"),
     [
