@@ -129,7 +129,8 @@ KERNEL poisson_face_charges(const real* __restrict__ u, int beyond, FACE_ARGUMEN
     if (place.number >= slow.half * fast.half) return;
     const int i = place.number / fast.half, j = place.number % fast.half;
     double charges[8];
-#pragma unroll
+    // Eight copies of this would take a compiler minutes.
+#pragma unroll 1
     for (int n = 0; n < 8; ++n) {
         const int upper = n >> 2, half = n >> 1 & 1, other_half = n & 1;
         const int node = node_of(line, upper, line.half - 1), one = node_of(slow, half, i);
@@ -138,12 +139,12 @@ KERNEL poisson_face_charges(const real* __restrict__ u, int beyond, FACE_ARGUMEN
         charges[n] =
             exists && place.is_live(one, other) ? place.charge(u, node, one, other, beyond, c, values, numbers) : 0;
     }
-#pragma unroll
+#pragma unroll 1
     for (int sign = 0; sign < 8; ++sign) {
         const int mine = sign >> 2, first = sign >> 1 & 1, second = sign & 1;
         if (mine >= line.classes || first >= slow.classes || second >= fast.classes) continue;
         double sum = 0;
-#pragma unroll
+#pragma unroll 1
         for (int n = 0; n < 8; ++n) {
             sum += charges[n] * share_of(line, mine, n >> 2, line.half - 1) * share_of(slow, first, n >> 1 & 1, i) *
                    share_of(fast, second, n & 1, j);
@@ -167,7 +168,7 @@ KERNEL poisson_face_fields(real* __restrict__ u, FACE_ARGUMENTS) {
         const index_t at = mine * line.stride + first * slow.stride + second * fast.stride;
         fields[sign] = exists ? values[place.classes + at * slow.half * fast.half + place.number] : 0;
     }
-#pragma unroll
+#pragma unroll 1
     for (int n = 0; n < 8; ++n) {
         const int upper = n >> 2, half = n >> 1 & 1, other_half = n & 1;
         // The middle is in both halves.
