@@ -79,8 +79,8 @@ class FastTransform:
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`); one iteration is one solution by transforms."""
         operations, backend, norms = self._operations, self._backend, self._norms
-        held = stopping.boundary > 0.0
-        solver = self._solver if held else self._unheld
+        values = stopping.boundary > 0.0
+        solver = self._solver if values or stopping.more_held else self._unheld
         watch = Watch(operations, stopping, observer, norms, growth=math.inf)
         pair: list[Array] = [u, self._kept]
 
@@ -99,7 +99,7 @@ class FastTransform:
             source, first = found
             watch.follow(f)
         elif self._at_once and backend.keeps(operations.operator.array_shape):
-            source, guess, first = self._at_once(solver, u, f, guess=held)
+            source, guess, first = self._at_once(solver, u, f, guess=values)
             watch.follow(f)
         else:
             source = watch.source(f, other())
@@ -188,7 +188,7 @@ class _AtOnce:
         self._operations = operations
         self._work = work
         self._places = (norms, *(operations.backend.reduction() for _ in range(2)))
-        self._recorded: tuple[Array, Array, bool, Callable[[], None]] | None = None
+        self._recorded: tuple[Array, Array, InverseOperations, bool, Callable[[], None]] | None = None
 
     def __call__(self, solver: InverseOperations, u: Array, f: Array, *, guess: bool) -> tuple[Norms, Norms, Norms]:
         """Solve A u = f.
@@ -197,11 +197,11 @@ class _AtOnce:
         the solution. The second are zeros without `guess`, for then there are no boundary values.
         """
         backend, known = self._operations.backend, self._recorded
-        if known is None or known[0] is not u or known[1] is not f or known[2] is not guess:
+        if known is None or any(one is not other for one, other in zip(known, (u, f, solver, guess), strict=False)):
             # What is recorded knows its parts and not this object, which would keep itself.
             function = partial(_ask, self._operations, solver, self._work, self._places, u, f, guess)
-            self._recorded = known = (u, f, guess, backend.capture(function))
-        known[3]()
+            self._recorded = known = (u, f, solver, guess, backend.capture(function))
+        known[-1]()
         left, source, before = (backend.read(place) for place in self._places)
         return source, before if guess else (0.0, 0.0), left
 

@@ -75,7 +75,7 @@ class OpenSpace:
                 result,
                 self._method.solve(
                     *(u, f),
-                    stopping=replace(stopping, max_iterations=max(1, stopping.max_iterations - done)),
+                    stopping=replace(stopping, max_iterations=max(1, stopping.max_iterations - done), more_held=True),
                     observer=observer if done == 0 or observer is None else Later(observer, done),
                     interrupted=interrupted,
                 ),

@@ -89,6 +89,7 @@ class Stopping(Settings):
     that of the discretisation, which full multigrid can do.
     `data`: what the boundary values amount to as a source, in U/L².
     `boundary`: the largest size of a boundary value, in U.
+    `more_held`: whether fixed nodes hold other values than those, too.
     `patience`: a solve that makes less progress has stalled.
     `begun`: what the initial guess comes from, where the solve goes on from there; the limit on iterations holds for
     all.
@@ -126,6 +127,7 @@ class Stopping(Settings):
     )
     data: float = 0.0
     boundary: float = 0.0
+    more_held: bool = False
     patience: Patience | None = None
     begun: Begun | None = None
 

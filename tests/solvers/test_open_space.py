@@ -276,6 +276,16 @@ def test_verify_has_the_values_on_open_faces(a: Any) -> None:
     assert max(row["max_difference"] for row in report.records) < 1e-7
 
 
+@pytest.mark.usefixtures("backends_by_name")
+@pytest.mark.parametrize("backend", ["numpy", "openmp", "gpu"])
+def test_two_direct_solutions_are_enough(backend: str) -> None:
+    """The second has values on faces that the problem has none for."""
+    problem = poisson.Problem.on_box((13, 9, 7), f="exp(-9*((x - 0.4)**2 + y**2))", boundary="open")
+    found, expected = (poisson.solve(problem, "fft", name) for name in (backend, "numpy"))
+    assert found.iterations == expected.iterations == 2
+    np.testing.assert_allclose(found.u, expected.u, rtol=0, atol=1e-12 * abs(expected.u).max())
+
+
 @pytest.mark.parametrize("boundary", ["open", {"x_lower": 2.0, "x_upper": "open"}], ids=["both", "one"])
 def test_an_axis_alone_does_not_see_how_long_it_is(boundary: Any) -> None:
     """With a that varies inside, c, and a dielectric body."""
