@@ -110,9 +110,7 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         result = replace(result, norms=None)
     if operator.fixed and setup.settings.method == "multigrid":
         # Coarse grids interpolate to nodes of the mask as well.
-        setup.clear_mask(result.u)
-        if isinstance(setup.operations, SurfaceOperations):
-            setup.operations.hold(result.u)
+        setup.clear_mask(result.u, discretisation.surface)
     u, result = _u(setup, ranks, solved, result)
     double = setup.local.companion(np.float64)
     residual, norms = certificate.true_residual(

@@ -17,6 +17,7 @@ from poisson.backends.ledger import Ledger
 from poisson.backends.recordings import MOST_READS
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.samples import Samples
+from poisson.discrete.share import numbers_of, pieces_of
 from poisson.mesh.differences import Differences
 from poisson.output.checkpoint import THEN
 from poisson.problem.faces import Face
@@ -34,6 +35,7 @@ from poisson.solvers.stopping import SolveResult, Stopping
 from poisson.solvers.surface import SurfaceOperations
 
 if TYPE_CHECKING:
+    from poisson.discrete.surface import Surface
     from poisson.problem.bodies import Body
 
 
@@ -223,17 +225,21 @@ class Setup:
         """When a solve ends."""
         return replace(self.settings.stopping, data=self.data, boundary=self.boundary)
 
-    def clear_mask(self, u: Array) -> None:
-        """Set u to 0 at the nodes of the mask; those on Dirichlet faces keep their values."""
-        backend, free = self.backend, self.operator.lattice.free
-        if backend.views:
-            with backend.ordered():
-                c, values = backend.view(self.operator.reaction)[free], backend.view(u)[free]
-                values[c < 0.0] = 0.0
-            return
-        c, values = (np.array(backend.to_host(each)) for each in (self.operator.reaction, u))
-        values[free][c[free] < 0.0] = 0.0
-        backend.assemble(values.shape, lambda _, start, stop: values[start:stop], u)
+    def clear_mask(self, u: Array, surface: Surface | None) -> None:
+        """Write what u is at the nodes of the mask: 0, or inside of a body its value; Dirichlet faces keep theirs."""
+        backend, lattice = self.backend, self.operator.lattice
+        xp = backend.array_module if backend.views else np
+        with backend.ordered():
+            c, values = (
+                backend.view(each) if backend.views else np.array(backend.to_host(each))
+                for each in (self.operator.reaction, u)
+            )
+            values[lattice.free][c[lattice.free] < 0.0] = 0.0
+            if surface:
+                for block, here in pieces_of(numbers_of(lattice)):
+                    surface.held.write(xp, values[here], block)
+        if not backend.views:
+            backend.assemble(values.shape, lambda _, start, stop: values[start:stop], u)
 
     def left_over(self, result: SolveResult) -> SolveResult:
         """The result of a solve, with an array that may be overwritten in any case."""

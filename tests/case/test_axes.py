@@ -118,7 +118,7 @@ def test_every_mistake_of_an_axis_has_its_line(domain: dict[str, Any], line: str
         ({"x": [2, 1, 0]}, "x: 1 after 2; the places along an axis must ascend"),
         ({"shape": (9, 9), "centring": "cells"}, 'centring: \'cells\'; allowed: "node", "cell" or a mapping'),
         ({"shape": (9, 9), "centring": {"z": "cell"}}, "centring: {'z': 'cell'}; allowed"),
-        ({"shape": (9, 2), "centring": "cell"}, "y: x: 2 nodes; at least 3 are needed"),
+        ({"shape": (9, 2), "centring": "cell"}, "y: 2 nodes; at least 3 are needed"),
         ({}, "shape: None; allowed: 1, 2 or 3 integers"),
     ],
 )

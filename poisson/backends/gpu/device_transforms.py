@@ -41,9 +41,10 @@ VALUES = 8
 """Values of a pair of lines that a thread holds; twice as many if a block would have more than `THREADS` otherwise. A
 convolution, whose factors need more registers, has twice as many in blocks of half the threads."""
 THREADS = 1024
-RESIDENT_THREADS = 1024
-"""Threads that a multiprocessor must be able to hold, which leaves 64 registers to each: they wait for shared memory
-and for each other, and more threads hide that better than more registers do."""
+RESIDENT_THREADS = (1024, 896, 640)
+"""Threads that a multiprocessor must be able to hold, which leaves 64 registers to each where all factors are 8, 72
+where all are `RADICES`, and 96 elsewhere: threads wait for shared memory and for each other, and more of them hide that
+better than more registers do, as long as none are spilled."""
 ROW_THREADS = 128
 """The fewest threads of a block that transforms rows."""
 COLUMN_BYTES = 32
@@ -63,16 +64,18 @@ FACE_SHAPE = Shape(256, 1, 1)
 class Block:
     """How the lines along an axis are given to blocks of threads.
 
-    `lanes`: threads of a pair of lines. `pairs`: pairs of lines of a block. `shared_bytes`: their memory.
+    `lanes`: threads of a pair of lines. `pairs`: pairs of lines of a block. `shared_bytes`: their memory. `resident`:
+    blocks that a multiprocessor must be able to hold.
     """
 
     lanes: int
     pairs: int
     shared_bytes: int
+    resident: int = 1
 
     @property
     def shape(self) -> Shape:
-        return Shape(self.lanes, self.pairs, 1, resident=max(1, RESIDENT_THREADS // (self.lanes * self.pairs)))
+        return Shape(self.lanes, self.pairs, 1, resident=self.resident)
 
 
 def block_of(length: int, axis: int, itemsize: int, shared_bytes: int) -> Block | None:
@@ -81,7 +84,9 @@ def block_of(length: int, axis: int, itemsize: int, shared_bytes: int) -> Block 
     `length`: intervals of a line. `axis`: the axis of the lines; 0 is x. `itemsize`: bytes of a real value.
     `shared_bytes`: bytes that a block can have.
     """
-    values = steps_of(length)[0]
+    values, factors = steps_of(length)
+    others = values > length or not {*factors} <= {*RADICES}
+    threads = RESIDENT_THREADS[2 if others else {*factors} != {RADICES[0]}]
     of_thread, most = (VALUES, THREADS) if values == length else (2 * VALUES, THREADS // 2)
     pairs = COLUMN_BYTES // (2 * itemsize) if axis else max(1, ROW_THREADS // _lanes(values, of_thread))
     while pairs:
@@ -91,7 +96,7 @@ def block_of(length: int, axis: int, itemsize: int, shared_bytes: int) -> Block 
         together = max(pairs, LANES // lanes)
         needed = 2 * itemsize * together * _line_values(values, together, itemsize)
         if lanes * together <= THREADS and needed + DECLARED_BYTES <= shared_bytes:
-            return Block(lanes, together, needed)
+            return Block(lanes, together, needed, max(1, threads // (lanes * together)))
         pairs //= 2
     return None
 

@@ -128,29 +128,28 @@ KERNEL poisson_face_charges(const real* __restrict__ u, int beyond, FACE_ARGUMEN
     const FaceLine &line = place.line, &slow = place.slow, &fast = place.fast;
     if (place.number >= slow.half * fast.half) return;
     const int i = place.number / fast.half, j = place.number % fast.half;
-    double charges[8];
+    double sums[8] = {};
     // Eight copies of this would take a compiler minutes.
 #pragma unroll 1
     for (int n = 0; n < 8; ++n) {
         const int upper = n >> 2, half = n >> 1 & 1, other_half = n & 1;
+        if (upper >= line.classes || half >= slow.classes || other_half >= fast.classes) continue;
         const int node = node_of(line, upper, line.half - 1), one = node_of(slow, half, i);
         const int other = node_of(fast, other_half, j);
-        const bool exists = upper < line.classes && half < slow.classes && other_half < fast.classes;
-        charges[n] =
-            exists && place.is_live(one, other) ? place.charge(u, node, one, other, beyond, c, values, numbers) : 0;
+        if (!place.is_live(one, other)) continue;
+        const double charge = place.charge(u, node, one, other, beyond, c, values, numbers);
+#pragma unroll
+        for (int sign = 0; sign < 8; ++sign) {
+            sums[sign] += charge * share_of(line, sign >> 2, upper, line.half - 1) *
+                          share_of(slow, sign >> 1 & 1, half, i) * share_of(fast, sign & 1, other_half, j);
+        }
     }
-#pragma unroll 1
+#pragma unroll
     for (int sign = 0; sign < 8; ++sign) {
         const int mine = sign >> 2, first = sign >> 1 & 1, second = sign & 1;
         if (mine >= line.classes || first >= slow.classes || second >= fast.classes) continue;
-        double sum = 0;
-#pragma unroll 1
-        for (int n = 0; n < 8; ++n) {
-            sum += charges[n] * share_of(line, mine, n >> 2, line.half - 1) * share_of(slow, first, n >> 1 & 1, i) *
-                   share_of(fast, second, n & 1, j);
-        }
         const index_t at = mine * line.stride + first * slow.stride + second * fast.stride;
-        values[place.classes + at * slow.half * fast.half + place.number] = sum;
+        values[place.classes + at * slow.half * fast.half + place.number] = sums[sign];
     }
 }
 
