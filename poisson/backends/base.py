@@ -96,10 +96,8 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def in_use(self) -> AbstractContextManager[Any]:
         """Within, the calling thread asks for operations: any thread may, but one at a time.
 
-        Raises
-        ------
-        BackendUnavailable
-            If this process was forked from the one that made the backend, and the device cannot be used here.
+        Raises `BackendUnavailable` if this process was forked from the one that made the backend, and the device cannot
+        be used here.
         """
         return nullcontext()
 

@@ -37,7 +37,7 @@ class TransferOperations(ABC):
     def coarsen_links(self, axis: int, fine: Array, coarse: Array) -> None:
         """coarse = the coefficients of the coarse links along `axis`, from those of the fine ones.
 
-        It is the mean over the parts of the fine links that a coarse link covers, and the weighted mean of these along
+        A coarse link has the mean over the parts of the fine links that it covers, and the weighted mean of these along
         the other axes: with it a coarse grid is about as stiff as linear interpolation makes it (Pᵀ A P). The harmonic
         mean, which links in series have, lets corrections across a jump overshoot by the size of the jump.
         """

@@ -95,8 +95,8 @@ def enclosure_of(surface: Surface) -> Enclosure:
 def forces(surface: Surface, problem: Problem, u: NDArray[Any]) -> dict[str, tuple[float, ...]]:
     """The components of the force on each conductor and dielectric, by its name, in U²·L^(d−3) times the unit of a.
 
-    None of those beside which the stress is not known, or has a divergence; a line in the log says why. A body that
-    reaches a face has the force on its part in the box.
+    A body is left out where the stress beside it is not known or has a divergence; a line in the log says why. A body
+    that reaches a face has the force on its part in the box.
 
     `surface`: with the bodies. `problem`: with the data that were solved for. `u`: on all nodes, of the shape of the
     backends' arrays.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Open faces where the grid is divided: every rank gathers what is on the faces and computes the whole field of them.
 
-What a face has of nodes is little beside the box, and so are the products of matrices: no rank waits for another one
-but for the layers of nodes at the faces.
+The nodes of a face are few beside those of the box, and the products of matrices take little time: no rank waits for
+another one but for the layers of nodes at the faces.
 """
 
 from __future__ import annotations

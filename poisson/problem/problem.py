@@ -87,8 +87,7 @@ class Problem:
     bodies : tuple of Body
         Bodies in the box, with data that can be evaluated.
     surface : str
-        The differences beside surfaces with given values: ``shortley_weller``, of second order everywhere, or
-        ``symmetric``, whose operator is symmetric.
+        Beside given values ``shortley_weller`` is of second order everywhere, ``symmetric`` has a symmetric operator.
 
     Examples
     --------

@@ -78,7 +78,7 @@ def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
     axes = list(far.lattice.axes)  # in 1D one more than there are pairs of faces
     for axis, (lower, upper) in enumerate(zip(problem.faces[::2], problem.faces[1::2], strict=True)):
         line = axes[axis]
-        alpha = [float(face.alpha.value) / far.a if face.alpha is not None else 0.0 for face in (lower, upper)]  # type: ignore[union-attr]
+        alpha = [0.0 if face.alpha is None else (number(face.alpha) or 0.0) / far.a for face in (lower, upper)]
         if any(alpha):
             placed = Nodes(line.coordinates) if line.placement is None else line.placement
             axes[axis] = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (alpha[0], alpha[1])))

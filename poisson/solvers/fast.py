@@ -144,7 +144,8 @@ class FastTransform:
     ) -> list[SolveResult | None]:
         """See `poisson.solvers.iteration.ManyMethod`: one solution by transforms for each, if that is enough."""
         measure, operator = stopping.measure, self._operations.operator
-        if not self._callers and (held := stopping.boundary > 0.0) not in self._several:
+        held = stopping.boundary > 0.0
+        if not self._callers and held not in self._several:
             self._several[held] = Together(self._operations, held)
         all_norms = (self._callers or self._several[held]).solve_many(fs, start, us)
         found: list[SolveResult | None] = []

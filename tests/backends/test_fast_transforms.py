@@ -193,7 +193,7 @@ def test_every_mixture_of_axes(name: str, c: float) -> None:
 
 
 def test_tridiagonal_systems_go_along_the_longest_stretched_axis() -> None:
-    """So that the products with eigenvectors, which grow with the square of an axis, are those of the others."""
+    """The products with eigenvectors, which grow with the square of an axis, are then those of the shorter axes."""
     for shape, multiplied in (((9, 33, 17), {0, 2}), ((9, 17, 33), {0, 1}), ((9, 9, 9), {0, 1})):
         lattice = Lattice(tuple(Axis.placed(Nodes(np.linspace(0.1, 1.0, nodes) ** 1.5, (D, N))) for nodes in shape))
         BACKENDS["openmp"](np.float64).bind(Inverse(Operator(lattice)))

@@ -162,7 +162,7 @@ def test_a_tabulated_axis_is_symmetric_in_its_control_widths(given: Example) -> 
 
 @pytest.mark.parametrize("kinds", [(D, D), (D, N), (N, N), (P, P)])
 def test_the_extremes_of_a_long_axis(kinds: tuple[Kind, Kind], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of all eigenvalues, found without them."""
+    """The extremes are those of all eigenvalues, which are not computed for them."""
     axis = Axis.placed(Nodes(np.cumsum(np.random.default_rng(7).uniform(0.2, 1.0, 700)), kinds))
     values = np.sort(axis.eigenvalues)
     found = Axis.placed(axis.placement)

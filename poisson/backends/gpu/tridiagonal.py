@@ -55,6 +55,7 @@ class Tridiagonal:
         self._grid = (blocks_for(shape[0], block.block_x) * shape[other], 1, 1)
 
     def __call__(self, source: Array, target: Array, to_modes: bool, to_nodes: bool) -> None:
+        assert to_modes and to_nodes  # a system is solved at once
         arguments = (source, target, *self._arguments)
         self._backend.launch("tridiagonal", "tridiagonal", self._shape, None, self._grid, arguments)
 
@@ -68,7 +69,8 @@ class Tridiagonal:
 def block_of_systems(operator: Operator, last: int) -> Shape | None:
     """The threads of the modes that a block has; None where the last axis is transformed as the others.
 
-    So it is where no end of it is fixed, as then one mode may have no solution, and where the rows are too many.
+    That axis is transformed where none of its ends is fixed, as then one mode may have no solution, and where a system
+    has too many rows for the registers of a block.
     """
     axis, rules = operator.lattice.axes[last], operator.rules[2 * last : 2 * last + 2]
     if last == 0 or axis.tabulated or Rule.FIXED not in rules:
