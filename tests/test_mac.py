@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Staggered grids: divergences, gradients and projections.
 
-Covers poisson.mac, poisson.mesh.staggered, poisson.backends.gpu.staggered, poisson.backends.openmp.staggered,
-poisson.parallel.staggered.
+Covers poisson.mac, poisson.problem.staggered, poisson.mesh.staggered, poisson.backends.gpu.staggered,
+poisson.backends.openmp.staggered, poisson.parallel.staggered.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from poisson import mac
 from poisson.backends.base import Backend
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.errors import PoissonError
+from poisson.problem import staggered
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -258,7 +259,8 @@ def test_cupy_arrays_stay_on_the_device() -> None:
 
 
 def test_the_examples_are_right() -> None:
-    assert doctest.testmod(mac, extraglobs={"np": np}).failed == 0
+    for module in (mac, staggered):
+        assert doctest.testmod(module, extraglobs={"np": np}).failed == 0
 
 
 def test_a_cavity_has_the_flow_that_others_have_published() -> None:
