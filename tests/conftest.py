@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Fixtures: the backends that the tests of operations run on."""
 
-from __future__ import annotations
-
 import os
 
 # The processes of a test run share the cores: threads that wait for work by turning would take them from the others,

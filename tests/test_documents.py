@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the README and docs/ say holds: keys, defaults, options, attributes, examples, links."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import pkgutil
@@ -48,8 +46,6 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 # ---- case files
-
-
 def defaults(model: type[BaseModel], path: str = "") -> dict[str, Any]:
     """Every key of a table and of the tables in it, with its default."""
     found: dict[str, Any] = {}
@@ -94,8 +90,6 @@ def test_the_annotated_example_is_the_first_case() -> None:
 
 
 # ---- commands
-
-
 def test_the_readme_begins_with_the_two_lines() -> None:
     set_up = "python3 -m venv .venv && .venv/bin/pip install"
     assert [block.strip() for block in blocks(README, "")[:2]] == [

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What a run of the tests says at its end."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -4,8 +4,6 @@
 Covers poisson and poisson.problem.given.
 """
 
-from __future__ import annotations
-
 import copy
 import doctest
 import inspect
@@ -89,8 +87,6 @@ def test_solutions_are_pickled_with_u_on_the_host_and_copied_as_they_are() -> No
 
 
 # ---- names and help
-
-
 def test_what_can_be_completed_is_the_interface_and_nothing_else() -> None:
     import poisson.cli
 
@@ -108,8 +104,6 @@ def test_the_help_begins_with_a_map_of_every_name() -> None:
 
 
 # ---- examples
-
-
 def members(kind: type) -> Iterator[tuple[str, Any]]:
     """What a class of the interface offers by a name without underscore, with its docstring."""
     for owner in kind.__mro__:

@@ -4,8 +4,6 @@
 Covers poisson.words.
 """
 
-from __future__ import annotations
-
 import errno
 import pickle
 import re

@@ -4,8 +4,6 @@
 Times, the machine and what rounding leaves are another each time; all else is compared: words, numbers, tables.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -4,8 +4,6 @@
 Covers poisson.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import shlex

@@ -4,8 +4,6 @@
 Covers poisson.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -68,8 +66,6 @@ def unit_of(module: str) -> str:
 
 
 # ---- the direction of imports
-
-
 def imported(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
     """The modules of the package that a source imports, with the lines, wherever they stand in it.
 
@@ -272,8 +268,6 @@ def test_no_solver_asks_which_backend_it_has() -> None:
 
 
 # ---- who knows the command line
-
-
 def options_named(source: str) -> list[str]:
     """The options of the command line that the texts of a source name."""
     texts = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
@@ -362,8 +356,6 @@ def test_every_module_has_a_file_of_tests_that_is_named_after_it_or_says_so() ->
 
 
 # ---- the project
-
-
 def test_what_files_of_tests_import_comes_with_the_extra_of_tests() -> None:
     """README installs `.[test]` before it runs them: a package that is missing there ends the run at once."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -4,8 +4,6 @@
 Covers poisson.words.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -53,8 +51,6 @@ def test_a_noun_has_its_article(noun: str, text: str) -> None:
 
 
 # ---- the messages of the package
-
-
 def docstrings(tree: ast.Module) -> set[int]:
     """The identities of the texts that stand alone as statements: docstrings of modules, classes, functions, names."""
     return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}

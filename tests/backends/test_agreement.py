@@ -10,8 +10,6 @@ poisson.backends.openmp.operations, poisson.backends.openmp.tables, poisson.back
 poisson.backends.gpu.tables, poisson.backends.gpu.stencils and poisson.backends.gpu.grid_transfer.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

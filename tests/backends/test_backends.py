@@ -5,8 +5,6 @@ Covers poisson.backends.registry, poisson.backends.host, poisson.backends.gpu, p
 poisson.run.memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import platform
 import shutil
@@ -82,8 +80,6 @@ def test_a_type_that_is_not_one(dtype: Any) -> None:
 
 
 # ---- the registry
-
-
 def test_every_entry_makes_the_backend_of_its_name() -> None:
     assert [name for name in backends.NAMES if name in ("gpu", "openmp", "numpy")] == ["gpu", "openmp", "numpy"]
     assert (backends.NAMES, backend_names()) == (tuple(BACKENDS), ("auto", "gpu", "openmp", "numpy"))
@@ -122,8 +118,6 @@ def test_a_backend_needs_only_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---- the gpu backend
-
-
 @pytest.mark.usefixtures("no_cupy")
 def test_without_cupy() -> None:
     assert refusal("gpu") == NO_CUPY
@@ -158,8 +152,6 @@ def test_without_a_device(count: int | Exception, message: str, monkeypatch: pyt
 
 
 # ---- the library of the openmp backend
-
-
 @pytest.mark.usefixtures("no_library")
 def test_a_library_that_was_not_built() -> None:
     assert refusal("openmp") == NOT_BUILT
@@ -258,8 +250,6 @@ def test_more_threads_than_a_run_time_can_make_are_cut_down() -> None:
 
 
 # ---- auto
-
-
 @pytest.mark.usefixtures("no_cupy")
 def test_auto_takes_openmp_without_a_gpu_and_says_no_more(caplog: pytest.LogCaptureFixture) -> None:
     expected = real("openmp")(np.float64)
@@ -338,8 +328,6 @@ def test_describe_names_the_devices() -> None:
 
 
 # ---- memory
-
-
 class Small(NumpyBackend):
     """A backend with so many bytes free."""
 

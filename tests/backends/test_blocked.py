@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Several sweeps in one pass of the OpenMP library: any faces, sizes, tiles, counts and numbers of threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Several sweeps in one pass of the gpu backend, on the emulation: any faces, sizes, strips and orders of threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -89,8 +87,6 @@ def test_the_defaults() -> None:
 
 
 # ---- strips of planes
-
-
 def passes(backend: GpuBackend, a: Operator, strip: int) -> list[bytes]:
     """What a Laplacian, a sweep and a pass of two sweeps leave, with so many bytes of a plane in a strip."""
     u, f = (backend.from_host(random_array(a.array_shape, backend.dtype, seed)) for seed in (1, 2))
@@ -132,8 +128,6 @@ def test_a_strip_holds_no_more_lines_than_its_bytes() -> None:
 
 
 # ---- threads
-
-
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_the_order_of_threads_does_not_change_a_pass(dimension: int) -> None:
     """Groups of lanes share nothing, and the norms have the same bits whichever block comes last."""

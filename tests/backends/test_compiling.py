@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.cupy, poisson.backends.gpu.shared and poisson.backends.recordings.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading
@@ -222,8 +220,6 @@ def test_texts_need_no_function_of_the_device_on_few_nodes(runtime: Noting) -> N
 
 
 # ---- functions that are gone through
-
-
 def test_norms_are_made_up_and_fall() -> None:
     backend, read = GpuBackend(np.float64, Noting()), list[tuple[float, float]]()
     result = backend.reduction()
@@ -288,8 +284,6 @@ def test_counts_are_those_of_the_solve(runtime: Noting) -> None:
 
 
 # ---- CuPy
-
-
 @pytest.mark.parametrize(("declared", "dynamic", "asked"), [(0, 49152, None), (184, 49152, 49152), (184, 48968, None)])
 def test_a_kernel_asks_for_more_shared_memory_than_there_is_unasked(
     declared: int, dynamic: int, asked: int | None, monkeypatch: pytest.MonkeyPatch

@@ -4,8 +4,6 @@
 Covers poisson.mesh.differences.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 
@@ -27,9 +25,8 @@ from poisson.mesh.lattice import Lattice
 
 EVERY_ORDER = pytest.mark.parametrize("order", ORDERS)
 
+
 # ---- weights
-
-
 def test_the_weights_are_those_of_the_textbooks() -> None:
     def weights(first: int, last: int) -> list[str]:
         return [str(weight) for weight in derivative_weights(range(first, last + 1))]
@@ -73,8 +70,6 @@ def test_wrong_differences_are_refused() -> None:
 
 
 # ---- accuracy of the specification
-
-
 def derivative_of(differences: Differences, axis: int, values: NDArray[Any]) -> NDArray[np.float64]:
     out = np.full(values.shape, np.nan)
     NumpyBackend(np.float64).bind(differences).derivative(axis, values, out)

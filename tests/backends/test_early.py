@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.early.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import threading

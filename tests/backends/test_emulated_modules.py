@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.runtime.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

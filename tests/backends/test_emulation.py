@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The emulation of the GPU runs kernels as a GPU would, and finds the faults that it is for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

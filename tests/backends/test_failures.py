@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.failures.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from poisson import backends

@@ -6,8 +6,6 @@ poisson.backends.gpu.device_transforms, poisson.backends.gpu.eigenvectors, poiss
 poisson.backends.openmp.library_transforms.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.backend, poisson.backends.gpu.launch and poisson.backends.gpu.marches.
 """
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.stencils and poisson.backends.gpu.clusters.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import replace

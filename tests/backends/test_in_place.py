@@ -4,8 +4,6 @@
 Covers poisson.backends.callers and poisson.backends.gpu.callers.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -152,8 +150,6 @@ def test_what_pitch_in() -> None:
 
 
 # ---- on a device
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("given", [np.float64, np.float32])
 @pytest.mark.parametrize("name", ["one row", "rows shorter than a pack", "mirrors", "mixed"])

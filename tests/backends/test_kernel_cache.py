@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.kernel_cache.
 """
 
-from __future__ import annotations
-
 import importlib
 import logging
 import os

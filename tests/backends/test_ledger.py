@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Operations are counted, also within recordings, and the loop is the same as without."""
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from collections.abc import Callable

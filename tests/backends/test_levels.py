@@ -4,8 +4,6 @@
 Covers poisson.backends.openmp.levels and poisson.backends.openmp.library.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

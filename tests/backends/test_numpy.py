@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The specification on tabulated axes, alone and beside uniform ones: every operation against dense matrices."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -214,8 +212,6 @@ def test_direct_solution_on_tabulated_axes(given: Case, c: float) -> None:
 
 
 # ---- between lattices
-
-
 def matrix_of(tables: list[Table], columns: tuple[int, ...]) -> Values:
     """The Kronecker product of tables of x, y(, z), which tests/mesh compares with matrices in 1D."""
     found = np.ones((1, 1))

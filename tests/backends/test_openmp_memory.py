@@ -4,8 +4,6 @@
 Covers poisson.backends.openmp.arrays.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 from pathlib import Path

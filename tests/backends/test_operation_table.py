@@ -5,8 +5,6 @@ Covers poisson.backends.base, poisson.backends.transfers, poisson.backends.openm
 and poisson.backends.openmp.studies.
 """
 
-from __future__ import annotations
-
 import ctypes
 import inspect
 import re
@@ -101,8 +99,6 @@ def arguments_of(function: Any) -> tuple[str, ...]:
 
 
 # ---- methods
-
-
 def kind_of(backend: type[Backend], subject: type | None) -> Any:
     """The class of a backend that has the operations of a subject."""
     return backend if subject is None else backend.bound[subject]
@@ -139,8 +135,6 @@ def test_the_other_methods_of_the_backends_agree_too(backend: type[Backend]) -> 
 
 
 # ---- kernels
-
-
 def test_every_operation_is_one_kernel() -> None:
     texts = [kernels.source(name) for name in kernels.SOURCES]
     declared = [name for text in texts for name in re.findall(r"^KERNEL poisson_(\w+)\(", text, re.MULTILINE)]
@@ -157,8 +151,6 @@ def test_kernels_that_are_only_measured_are_no_operations() -> None:
 
 
 # ---- the C interface
-
-
 def without_comments(text: str) -> str:
     return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
@@ -314,8 +306,6 @@ def test_the_interface_has_one_version() -> None:
 
 
 # ---- the library
-
-
 def file_of(name: str) -> Path:
     path = openmp_library.library_path()
     if path is None:

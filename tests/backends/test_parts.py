@@ -7,8 +7,6 @@ sum.
 Covers poisson.backends.numpy and poisson.backends.subjects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -264,8 +262,6 @@ def test_a_part_has_no_direct_solution_of_its_own() -> None:
 
 
 # ---- between grids
-
-
 def nested(rules: tuple[Rule, ...], shape: tuple[int, ...], make: Callable[[Lattice], Operator]) -> Operator:
     """An operator on axes of even numbers of intervals."""
     wraps = [rule is Rule.WRAP for rule in rules[::2]]
@@ -381,8 +377,6 @@ def test_which_parts_make_plain_pairs(start: int, stop: int, halo: tuple[int, in
 
 
 # ---- what other backends refuse
-
-
 def test_other_backends_refuse_parts_along_x(backend: Backend) -> None:
     whole = operator((9, 12), (*FREE, Rule.WRAP, Rule.WRAP))
     part = whole.lattice.part(0, 3, 7, 1)
@@ -394,8 +388,6 @@ def test_other_backends_refuse_parts_along_x(backend: Backend) -> None:
 
 
 # ---- first derivatives
-
-
 @pytest.mark.parametrize("order", [2, 6])
 def test_derivatives_next_to_a_halo(backend: Backend, order: int) -> None:
     specification = NumpyBackend(backend.dtype)

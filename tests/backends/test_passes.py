@@ -6,8 +6,6 @@ That they solve for every kind of face is with the other backends in test_fast_t
 Covers poisson.backends.openmp.passes.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

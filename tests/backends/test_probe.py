@@ -5,8 +5,6 @@ Covers poisson.backends.probe, poisson.backends.gpu.probe, poisson.backends.open
 poisson.backends.openmp.studies.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The openmp backend in processes of its own: after a fork, under limits, and how its threads wait."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -124,8 +122,6 @@ print(made.solve().status.value)
 
 
 # ---- how many threads
-
-
 @pytest.mark.parametrize(
     ("asked", "environment", "given"),
     [
@@ -251,8 +247,6 @@ def test_threads_wait_as_the_user_says(name: str, value: str) -> None:
 
 
 # ---- memory
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit")
 def test_a_problem_that_does_not_fit_under_a_limit_is_refused() -> None:
     """At any limit: it is solved, or refused in one line."""

@@ -4,8 +4,6 @@
 Covers poisson.backends.control_groups.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import resource
@@ -42,8 +40,6 @@ def process(tmp_path: Path, groups: str, *mounts: str) -> Path:
 
 
 # ---- memory
-
-
 def test_the_second_version_of_control_groups(tmp_path: Path) -> None:
     """The nearest limit is high, the parent's is lower still, and the cache of files does not count."""
     write(tmp_path / "sys", memory_stat="inactive_file 1")
@@ -110,8 +106,6 @@ def test_limits_of_the_process(limit: int, used: int, tmp_path: Path, monkeypatc
 
 
 # ---- processors
-
-
 @pytest.mark.parametrize(
     ("text", "threads"),
     [("3", 3), (" 3 ", 3), ("4,2", 4), ("06", 6), ("", None), ("0", None), ("-2", None), ("two", None), ("3x", None)],

@@ -5,8 +5,6 @@ On a part of a grid every array that is read has NaN in its halo beyond some lay
 layers of what is written then are those of the whole grid is observed on the specification.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

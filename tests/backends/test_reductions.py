@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Results of reductions of the gpu backend, on the emulation: exact, whichever block comes last; read behind a mark."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -101,8 +99,6 @@ def test_sums_of_integers_are_exact() -> None:
 
 
 # ---- reading behind a mark
-
-
 class Logged(EmulatedRuntime):
     """A device that writes down who waits for what."""
 
@@ -150,8 +146,6 @@ def test_a_read_waits_for_no_more_than_what_was_marked() -> None:
 
 
 # ---- time
-
-
 def test_seconds_are_those_between_two_events(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = Logged()
     backend = GpuBackend(np.float64, runtime)

@@ -4,8 +4,6 @@
 Such an axis wraps and has an infinite spacing, as the second axis of a 1D problem; here it may be any, or two of three.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Half a level of multigrid in one call, against the composition of the operations in NumPy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import weakref

@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.passes and poisson.backends.gpu.smooth.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -205,8 +203,6 @@ def test_without_sweeps_and_correction_u_is_copied() -> None:
 
 
 # ---- the choice of passes
-
-
 def test_passes() -> None:
     assert list(passes(True, False, 2, True, 2)) == [Pass(True, False, 2, True)]
     assert list(passes(False, True, 3, True, 5)) == [Pass(False, True, 3, True)]
@@ -266,8 +262,6 @@ def test_more_sweeps_than_calls_can_nest_have_their_passes() -> None:
 
 
 # ---- shapes
-
-
 def test_a_march_is_even_and_leaves_no_part_of_a_device_idle() -> None:
     backend = GpuBackend(np.float64, EmulatedRuntime())
     step = Pass(False, True, 1, False)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What holds of the operations themselves, beside their agreement: symmetry, adjoints, means, rows, rounding, bits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.agreement import both_products, grid_operator, with_coefficients

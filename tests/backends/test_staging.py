@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.staging.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import threading

@@ -5,8 +5,6 @@ Covers poisson.backends.stencils, poisson.backends.numpy_stencils, poisson.discr
 poisson.discrete.clusters.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Axes of case files and of `Problem.on_box` whose nodes are stretched, listed or the centres of cells."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from pathlib import Path

@@ -4,8 +4,6 @@
 Covers poisson.case.build, poisson.case.reading, poisson.case.schema, poisson.case.settings and poisson.case.toml.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import subprocess
@@ -237,8 +235,6 @@ def test_a_name_that_cannot_be_printed_makes_one_that_can(tmp_path: Path) -> Non
 
 
 # ---- overrides
-
-
 def test_one_text_is_no_list_of_overrides() -> None:
     with pytest.raises(CaseError, match=r"^overrides: 'solver.rtol=1'; allowed: a list of strings, such as"):
         case_of(GOOD, overrides="solver.rtol=1")
@@ -314,8 +310,6 @@ def test_data_is_not_changed() -> None:
 
 
 # ---- the resolved text
-
-
 @pytest.mark.parametrize("text", [GOOD, GOOD_3D], ids=["2D", "3D"])
 def test_the_resolved_text_gives_the_same_case(text: str) -> None:
     case = case_of(text)
@@ -367,8 +361,6 @@ def test_shown_values_read_back_from_their_one_line(item: Any) -> None:
 
 
 # ---- files
-
-
 def file_mistake(path: Path) -> str:
     with pytest.raises(CaseError) as caught:
         load(path)
@@ -414,8 +406,6 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 
 # ---- another grid
-
-
 def test_regrid() -> None:
     case = case_of(GOOD)
     finer = regrid(case, (33, 40))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The case files of the repository."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

@@ -4,8 +4,6 @@
 Covers poisson.case.mistakes and poisson.problem.mistakes.
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

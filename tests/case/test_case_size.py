@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Case files that are much too deep or too long: refused before they cost time or memory."""
 
-from __future__ import annotations
-
 import difflib
 import time
 import tomllib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Settings that are right by themselves and make no sense together, or for the problem."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@
 Covers poisson.case.exact.
 """
 
-from __future__ import annotations
-
 import logging
 import tomllib
 from pathlib import Path
@@ -172,8 +170,6 @@ def test_the_command_line_says_so(
 
 
 # ---- parameters
-
-
 def test_an_override_of_a_parameter_that_no_text_uses() -> None:
     wanted = "a parameter used by an expression of the case: k"
     assert mistakes_of(TEXTS, overrides=("parameters.unused=2",)) == (

@@ -4,8 +4,6 @@
 Covers poisson.case.examples and poisson.cli.starting.
 """
 
-from __future__ import annotations
-
 import os
 import tomllib
 from pathlib import Path

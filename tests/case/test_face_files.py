@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Data of faces in files: the same as arrays, checked as the other field files of a case are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import h5py

@@ -4,8 +4,6 @@
 Covers poisson.case.settings.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from poisson.case.settings import Interval

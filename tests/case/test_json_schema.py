@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The JSON schema of case files, which editors use: what it takes and refuses, beside what `load` takes and refuses."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Problems as texts in results, and back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The command `check`, and the same checks before a solve."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

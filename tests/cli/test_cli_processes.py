@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The command line in a process of its own: files, signals, and streams that end early or lack letters."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

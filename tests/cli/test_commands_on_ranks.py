@@ -4,8 +4,6 @@
 Covers poisson.cli.ranks and poisson.cli.launcher.
 """
 
-from __future__ import annotations
-
 import re
 import selectors
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The completion of command lines, tried in bash itself, and the scripts of the other shells where these are."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

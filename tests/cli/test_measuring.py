@@ -4,8 +4,6 @@
 Covers poisson.perf.report.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 Covers poisson.cli.pictures, poisson.output.pictures and poisson.output.report.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@
 Covers poisson.cli.signals and poisson.run.interrupts.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@
 Covers poisson.cli.solving.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -4,8 +4,6 @@
 Covers poisson.__main__.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Standard streams that are closed, full or gone: the result is written all the same, and the exit code tells."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -5,8 +5,6 @@ Python reports what it opens, runs, loads and starts to a hook; the HDF5 library
 be led to is in tests/problem/test_plain.py.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -4,8 +4,6 @@
 Covers poisson.discrete.reference.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -83,8 +81,6 @@ def test_order_in_3d(name: str, c: float) -> None:
 
 
 # ---- the spectrum
-
-
 def mode(operator: Operator) -> NDArray[np.float64]:
     """The eigenvector of the smallest non-zero eigenvalue, if x has the widest spacing.
 
@@ -166,8 +162,6 @@ def test_the_eigenvalues_are_those_of_the_matrix(rules: tuple[Rule, ...], c: flo
 
 
 # ---- the operator itself
-
-
 def columns(backend: Backend, a: Operator) -> NDArray[np.float64]:
     """A as a dense matrix on all nodes, x fastest, by applying `residual` to unit vectors."""
     count = math.prod(a.shape)

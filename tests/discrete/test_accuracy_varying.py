@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Variable coefficients, Robin faces and one dimension: order of accuracy, and solutions that are met exactly."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -127,8 +125,6 @@ def test_the_arithmetic_mean_misses_a_jump() -> None:
 
 
 # ---- the flux
-
-
 def flux_of(case: Case) -> NDArray[np.float64]:
     """The flux at the nodes of the direct solution, components last."""
     discretisation = discretise(case)

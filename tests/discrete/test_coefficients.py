@@ -4,8 +4,6 @@
 Covers poisson.discrete.operator.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace
@@ -49,8 +47,6 @@ def columns(backend: Backend, a: Operator) -> NDArray[np.float64]:
 
 
 # ---- the operator
-
-
 @pytest.mark.parametrize("mean", ["harmonic", "arithmetic"])
 @EVERY_RULE
 def test_the_varying_operator_is_the_reference_matrix(rules: tuple[Rule, ...], mean: str) -> None:
@@ -184,8 +180,6 @@ def test_constant_coefficients_need_no_arrays() -> None:
 
 
 # ---- parts of it
-
-
 @EVERY_RULE
 def test_a_part_has_the_rows_of_the_whole(rules: tuple[Rule, ...]) -> None:
     backend = NumpyBackend(np.float64)
@@ -207,8 +201,6 @@ def test_a_part_has_the_rows_of_the_whole(rules: tuple[Rule, ...]) -> None:
 
 
 # ---- bounds and the null space
-
-
 @EVERY_RULE
 def test_the_eigenvalues_lie_between_their_bounds(rules: tuple[Rule, ...]) -> None:
     for options in ({}, {"a": False}, {"c": False, "robin": False}):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the source makes leaves through the faces: to rounding, for every kind of face and whatever a is."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -4,8 +4,6 @@
 Covers poisson.discrete.cut_volumes and poisson.discrete.one_sided.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """From a problem to its arrays: source, initial guess and exact solution, node by node."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 from pathlib import Path
@@ -229,8 +227,6 @@ def test_a_value_that_is_not_finite_in_3d() -> None:
 
 
 # ---- fields from files
-
-
 @pytest.mark.parametrize("limit", [1, 1 << 20])
 @pytest.mark.parametrize("shape", [(5, 7), (4, 3, 6)])
 def test_fields_from_files(tmp_path: Path, shape: tuple[int, ...], limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,8 +259,6 @@ def test_a_file_with_a_value_that_is_not_finite(tmp_path: Path) -> None:
 
 
 # ---- what a problem is made of
-
-
 def test_a_problem_checks_itself() -> None:
     zero = Expression.constant(0.0)
     wall, periodic = Face(Kind.DIRICHLET, zero), Face(Kind.PERIODIC)

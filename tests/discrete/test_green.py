@@ -4,8 +4,6 @@
 Covers poisson.discrete.green, poisson.discrete.face_fields and poisson.backends.gpu.faces.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

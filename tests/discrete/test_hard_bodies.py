@@ -4,8 +4,6 @@
 Covers poisson.discrete.surface.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The mean of a solution and the energy of its field: their order, and what they must be to rounding."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

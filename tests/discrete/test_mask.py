@@ -4,8 +4,6 @@
 Covers poisson.discrete.mask.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What leaves through the faces: all of it to rounding, and through each to second order."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The compilers of the GPU vendors report errors and spills."""
 
-from __future__ import annotations
-
 import pytest
 from support import hip, nvrtc
 

@@ -6,8 +6,6 @@ see, in their shapes, with their options. ``pytest -s tests/kernels/test_kernels
 kernel.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator

@@ -4,8 +4,6 @@
 test_kernels.py looks for it in every kernel that it compiles; here are other orders of derivatives.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support import nvrtc

@@ -4,8 +4,6 @@
 Covers poisson.perf.benchmark.variants.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from functools import cache
@@ -182,8 +180,6 @@ def test_a_grid_that_cannot_be_cut_up_is_refused() -> None:
 
 
 # ---- machine code
-
-
 def source_of(variant: Variant, dtype: str) -> tuple[str, tuple[str, ...]]:
     runtime = NotingRuntime()
     variant.compiled(GpuBackend(np.dtype(dtype), runtime), fixed((9, 9, 9)))((1,), (1, 1, 1), ())

@@ -4,8 +4,6 @@
 Covers poisson.mesh.placement, poisson.mesh.spectrum.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -38,8 +36,6 @@ def test_the_place_of_an_axis_in_an_array() -> None:
 
 
 # ---- uniform axes
-
-
 def test_the_coordinates_of_the_ends_are_those_given() -> None:
     """Not −0.3 + (0.1 + 0.3), which is another number."""
     assert Axis(9, 0.05, (F, F), (-0.3, 0.1)).coordinates[[0, -1]].tolist() == [-0.3, 0.1]
@@ -134,8 +130,6 @@ def test_robin_terms_on_a_uniform_axis(rules: tuple[Rule, Rule]) -> None:
 
 
 # ---- tabulated axes
-
-
 @each_example
 def test_a_tabulated_axis_balances_its_control_widths(given: Example) -> None:
     axis = given.axis
@@ -312,8 +306,6 @@ def test_wrong_axes(make: Callable[[], Any], message: str) -> None:
 
 
 # ---- parts
-
-
 def test_a_part_in_the_middle() -> None:
     whole = Axis.between(0.0, 11.0, 12, (F, M))
     part = whole.part(4, 7, 2)

@@ -4,8 +4,6 @@
 Covers poisson.discrete.transfer.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -4,8 +4,6 @@
 Covers poisson.problem.exact_data.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Grids: where the nodes are, and how a grid is cut."""
 
-from __future__ import annotations
-
 import math
 import threading
 from typing import Any

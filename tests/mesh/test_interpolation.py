@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Values between the nodes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

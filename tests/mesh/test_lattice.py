@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Lattices: the axes in one order, and their places in an array."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from poisson.mesh.axis import Axis

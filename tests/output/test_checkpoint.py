@@ -4,8 +4,6 @@
 Covers poisson.output.checkpoint.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from pathlib import Path

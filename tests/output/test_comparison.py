@@ -4,8 +4,6 @@
 Covers poisson.cli.comparing.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

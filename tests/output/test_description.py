@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`info` on results in any state: a description or one line, never a crash, a halt or what could steer a terminal."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

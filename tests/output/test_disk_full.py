@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A disk that fills up at any point of a write: one line, nothing half-written, and no crash when the process ends."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

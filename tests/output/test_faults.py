@@ -5,8 +5,6 @@ The disk is filled with real limits; the steps of a write that the system can re
 after the other. test_disk_full.py has the HDF5 file on a real full disk.
 """
 
-from __future__ import annotations
-
 import ast
 import errno
 import os

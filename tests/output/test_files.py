@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What may be replaced and what becomes of it, what killed runs leave, and that the two files of a result agree."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

@@ -4,8 +4,6 @@
 Covers poisson.output.pictures.figures and poisson.output.pictures.planes.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any
@@ -59,8 +57,6 @@ def has_halo(artist: Any) -> bool:
 
 
 # ---- colours
-
-
 def test_colours_are_smooth_and_linear_between_the_nodes() -> None:
     axes = solution_of((3, 3), "x + y").plot().axes[0]
     [image] = [item for item in axes.get_images() if isinstance(item, AxesImage)]
@@ -105,8 +101,6 @@ def test_a_curve_has_a_range_and_a_logarithmic_axis() -> None:
 
 
 # ---- names and numbers
-
-
 @pytest.mark.parametrize(
     ("expression", "label", "last"),
     [
@@ -176,8 +170,6 @@ def test_nothing_lies_outside_of_a_picture(solution: Solution, options: dict[str
 
 
 # ---- arrows and lines
-
-
 def test_arrows_and_lines_have_a_halo() -> None:
     solution = solution_of((33, 33), "-exp(x)")
     [arrows] = [item for item in solution.plot(vectors=True).axes[0].collections if isinstance(item, Quiver)]
@@ -237,8 +229,6 @@ def test_lines_that_run_beside_one_another_are_drawn_once() -> None:
 
 
 # ---- history and thumbnail
-
-
 def test_a_history_of_one_read_is_given_in_words() -> None:
     axes = make_solution(2, history=((1, 2e-12),), iterations=1).plot_history().axes[0]
     assert axes.get_lines() == [] and [text.get_text() for text in axes.texts] == [

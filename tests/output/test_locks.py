@@ -4,8 +4,6 @@
 Covers poisson.output.locks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

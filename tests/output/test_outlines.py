@@ -4,8 +4,6 @@
 Covers poisson.output.pictures.outlines.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One file from real processes of MPI: a limit of the system or a signal on one of them is one error of all."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

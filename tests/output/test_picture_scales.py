@@ -4,8 +4,6 @@
 Covers poisson.output.pictures.scales and poisson.output.pictures.ticks.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -34,8 +32,6 @@ def spike(core: float) -> Any:
 
 
 # ---- ranges
-
-
 def test_a_scale_goes_from_the_lowest_to_the_highest_value_with_round_ticks() -> None:
     scale = scale_of(np.array([0.013, 0.94]))
     assert (scale.low, scale.high, scale.extend, scale.beyond) == (0.013, 0.94, "neither", "")
@@ -105,8 +101,6 @@ def test_a_constant_stands_in_the_middle_of_its_range() -> None:
 
 
 # ---- logarithmic scales
-
-
 def test_positive_values_have_a_logarithmic_scale_and_zeros_lie_below_it() -> None:
     scale = scale_of(np.geomspace(1e-6, 20.0, 40), Colouring(log=True))
     assert isinstance(scale.norm, LogNorm) and math.isclose(scale.low, 1e-6) and scale.beyond == ""
@@ -135,8 +129,6 @@ def test_a_logarithmic_range_that_is_asked_for() -> None:
 
 
 # ---- bands and colours
-
-
 def test_bands_that_are_asked_for() -> None:
     ten = np.array([0.0, 10.0])
     asked = scale_of(ten, Colouring("magma", [0.0, 1.0, 4.0, 9.0]))
@@ -195,8 +187,6 @@ def test_the_values_of_surfaces_lie_within_those_of_the_field() -> None:
 
 
 # ---- numbers
-
-
 @pytest.mark.parametrize(
     ("numbers", "wanted"),
     [

@@ -5,8 +5,6 @@ Covers poisson.output.pictures.figures, poisson.output.pictures.labels, poisson.
 poisson.output.pictures.planes, poisson.output.pictures.samples and poisson.output.pictures.surfaces.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re
@@ -65,8 +63,6 @@ class Counted:
 
 
 # ---- samples
-
-
 def test_a_sample_has_the_ends_of_the_box_and_few_nodes_between() -> None:
     solution = solution_of((1001, 101), "x + 2*y")
     found = sample(solution, "u", {}, 40)
@@ -158,8 +154,6 @@ def test_a_wrong_cut_is_one_line(given: Any, line: str) -> None:
 
 
 # ---- surfaces
-
-
 def test_a_surface_of_one_value_is_a_sphere() -> None:
     solution = solution_of((25, 29, 27), "(x - 0.5)^2 + (y - 0.5)^2 + (z - 0.5)^2".replace("^", "**"))
     whole = sample(solution, "u", {}, 100)
@@ -180,8 +174,6 @@ def test_a_surface_leaves_out_what_is_not_finite() -> None:
 
 
 # ---- planes
-
-
 def test_a_picture_of_a_plane_says_what_it_shows() -> None:
     figure = solution_of((9, 17), "x - 0.5").plot(length="m", value="kV")
     axes, bar = figure.axes[0], figure.axes[0].child_axes[0]
@@ -287,8 +279,6 @@ def test_nothing_has_neither_arrows_nor_lines() -> None:
 
 
 # ---- whole pictures
-
-
 def test_a_picture_of_a_box_has_three_planes_and_surfaces() -> None:
     solution = solution_of((13, 13, 13), "exp(-20*((x - 0.5)**2 + (y - 0.75)**2 + (z - 0.5)**2))")
     figure = solution.plot(vectors=True)

@@ -4,8 +4,6 @@
 Covers poisson.output.checksum and poisson.output.parts.
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os
@@ -91,8 +89,6 @@ def contents(path: Path) -> dict[str, Any]:
 
 
 # ---- the checksum
-
-
 def test_the_checksum_of_runs_is_that_of_the_whole() -> None:
     draw = np.random.default_rng(1)
     data = draw.bytes(5000)
@@ -132,8 +128,6 @@ def test_pieces_are_the_bytes_of_a_block(
 
 
 # ---- the file
-
-
 @pytest.mark.parametrize(("shape", "blocks"), BLOCKS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_file_of_several_ranks_is_that_of_one(
@@ -343,8 +337,6 @@ def test_parts_that_do_not_make_up_the_whole_are_no_result(tmp_path: Path, range
 
 
 # ---- failures
-
-
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """An older result, with nothing beside it."""

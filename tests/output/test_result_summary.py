@@ -4,8 +4,6 @@
 Covers poisson.output.summary.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from dataclasses import replace
 

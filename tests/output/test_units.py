@@ -4,8 +4,6 @@
 Covers poisson.case.settings and poisson.output.record.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree

@@ -4,8 +4,6 @@
 The reader is that of the package ``vtk``, too large for the extras: without it these tests are skipped, but the first.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@
 Covers poisson.parallel and poisson.parallel.communicator.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.ranks import ThreadCommunicator, on_ranks

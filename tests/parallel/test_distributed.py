@@ -5,8 +5,6 @@ Covers poisson.parallel.distributed, poisson.parallel.operations, poisson.parall
 poisson.parallel.exchanging, poisson.parallel.arrays, poisson.parallel.recording and poisson.parallel.division.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import replace

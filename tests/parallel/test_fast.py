@@ -4,8 +4,6 @@
 Covers poisson.parallel.fast, poisson.backends.slabs, poisson.backends.gpu.slabs and poisson.mesh.chain.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whether a process was started alone or with others, and what is said where MPI does not see the others."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

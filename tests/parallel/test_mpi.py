@@ -4,8 +4,6 @@
 Covers poisson.parallel.mpi and poisson.parallel.failures.
 """
 
-from __future__ import annotations
-
 import pickle
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Arrays that go from device to device: with a stand-in for NCCL on threads, and with NCCL where there are two GPUs."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

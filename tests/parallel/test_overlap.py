@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.overlap and poisson.backends.exchanges.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -39,9 +37,8 @@ from poisson.solvers.settings import SolverSettings
 
 F, M, W = Rule.FIXED, Rule.MIRROR, Rule.WRAP
 
+
 # ---- which blocks
-
-
 def blocks_of(part: Part, operator: Operator) -> Iterator[tuple[int, int]]:
     """The blocks along y, and the bands, that a part of a launch has: as kernels/operator/operator.h counts."""
     bands, launched, first, first_y, blocks_y = (int(number) for number in part.arguments)
@@ -92,8 +89,6 @@ def test_what_cannot_be_cut_up() -> None:
 
 
 # ---- operations
-
-
 class LateBackend(DistributedBackend):
     """What is exchanged apart waits until something waits for it."""
 

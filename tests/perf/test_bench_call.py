@@ -4,8 +4,6 @@
 Covers poisson.cli.calling and poisson.perf.benchmark.call.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -4,8 +4,6 @@
 Covers poisson.perf.benchmark.command.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

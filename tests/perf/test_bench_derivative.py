@@ -4,8 +4,6 @@
 Covers poisson.perf.benchmark.derivative.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -4,8 +4,6 @@
 Covers poisson.perf.benchmark.jacobi, poisson.perf.benchmark.problems and poisson.perf.benchmark.structured.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from math import isclose, pi, sin, sqrt
@@ -37,8 +35,6 @@ pytestmark = pytest.mark.usefixtures("short_measurements")
 
 
 # ---- the problems
-
-
 def whole(name: str, n: int) -> NDArray[Any]:
     problem = PROBLEMS[name]
     on = problem.operator(n)
@@ -100,8 +96,6 @@ def test_a_problem_that_is_too_small_is_refused() -> None:
 
 
 # ---- the arithmetic of the table
-
-
 def a_run(loop: str = "staged", backend: str = "numpy", **changed: Any) -> Loop:
     """3 x 4 = 12 nodes with 2 unknowns: an update of 5 arrays, and a norm of 1 array every second iteration."""
     on = operator((3, 4), (Rule.FIXED,) * 4)
@@ -159,8 +153,6 @@ def test_the_same_kernel_stands_below_itself_on_another_backend() -> None:
 
 
 # ---- structured mapping
-
-
 @pytest.fixture
 def _library() -> None:
     if library_path() is None:

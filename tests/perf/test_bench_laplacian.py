@@ -4,8 +4,6 @@
 Covers poisson.perf.benchmark.laplacian, poisson.perf.report and poisson.perf.timing.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json
@@ -127,8 +125,6 @@ def test_too_little_memory_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatc
 
 
 # ---- counters
-
-
 @pytest.mark.usefixtures("clock")
 def test_the_profiler_runs_the_same_command_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
@@ -167,8 +163,6 @@ def test_without_a_profiler_the_table_goes_on(monkeypatch: pytest.MonkeyPatch) -
 
 
 # ---- the command
-
-
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bandwidth and measurements that take no time."""

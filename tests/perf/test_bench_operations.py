@@ -4,8 +4,6 @@
 Covers poisson.perf.benchmark.operations.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -5,8 +5,6 @@ Covers poisson.perf.benchmark.scaling, poisson.perf.benchmark.turns, poisson.per
 poisson.perf.benchmark.tally and poisson.cli.scaling.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

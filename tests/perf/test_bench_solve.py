@@ -5,8 +5,6 @@ Covers poisson.perf.benchmark.fields, poisson.perf.benchmark.problem_kinds, pois
 poisson.perf.benchmark.solve and poisson.perf.workload.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -4,8 +4,6 @@
 Covers poisson.perf.network.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.places import ROOT

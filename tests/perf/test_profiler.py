@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The profilers' files and failures; the samples have the form of the vendors' documentation."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path
@@ -75,8 +73,6 @@ def test_a_file_without_counters_is_an_error(text: str) -> None:
 
 
 # ---- running one: programs that stand in for the profilers
-
-
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder where programs are found; nothing is in it."""

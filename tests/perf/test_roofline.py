@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The roofline: the attainable line, every operation below it, and the peak of arithmetic."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Callable
@@ -58,7 +56,7 @@ class Arithmetic(NumpyBackend):
         super().__init__(np.float64)
         self.now = 0.0
 
-    def probe(self) -> ArithmeticProbe:
+    def probe(self) -> "ArithmeticProbe":
         return ArithmeticProbe(self)
 
     def seconds(self, call: Callable[[], None]) -> float:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What each operation must move and compute."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.tuned.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging
@@ -121,8 +119,6 @@ def test_a_file_that_cannot_be_read_is_passed_over_with_one_line(caplog: pytest.
 
 
 # ---- keeping what was found
-
-
 def found(kind: str, best: Shape | None) -> Search:
     return Search(kind, START, best=best, before=1.0, after=0.5)
 

@@ -4,8 +4,6 @@
 Covers poisson.backends.gpu.choice, poisson.backends.gpu.shapes, poisson.perf.autotune and poisson.perf.candidates.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -59,8 +57,6 @@ def on_cube(shape: tuple[int, ...]) -> Operator:
 
 
 # ---- which shape is taken
-
-
 def test_every_architecture_has_a_shape_of_every_kind() -> None:
     for shapes in DEFAULTS.values():
         assert set(shapes) == {(kind, dimension) for kind in (*KINDS, *UNTUNED) for dimension in (2, 3)}
@@ -139,8 +135,6 @@ def test_a_shape_on_trial_comes_first_and_only_for_its_kind() -> None:
 
 
 # ---- the search
-
-
 class Scripted(GpuBackend):
     """A device whose kernels take a time that depends on their shapes: `cost` of that on trial, in seconds."""
 
@@ -280,8 +274,6 @@ def test_a_grid_too_large_to_tune_on_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 # ---- the candidates
-
-
 def reachable(kind: str, dimension: int, width: int) -> Iterator[Shape]:
     start = DEFAULTS["sm_90"][kind, dimension]
     for _, values in coordinates(kind, dimension):
@@ -324,8 +316,6 @@ def test_a_block_in_3d_owns_lines_and_has_room_for_what_its_threads_show(
 
 
 # ---- from the command to the next solve
-
-
 @pytest.mark.usefixtures("few_candidates", "short_measurements")
 def test_a_solve_takes_what_tune_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autotune, "KINDS", ("laplacian", "sweep"))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the operations of a solve reached: counted, timed by a scripted clock, shown and written."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import re
@@ -62,7 +60,7 @@ class Clock(NumpyBackend):
         self.now = 0.0
         self.streamed: list[int] = []
 
-    def probe(self) -> ClockProbe:
+    def probe(self) -> "ClockProbe":
         return ClockProbe(self)
 
     def seconds(self, call: Callable[[], None]) -> float:

@@ -4,8 +4,6 @@
 Covers poisson.apart.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -4,8 +4,6 @@
 Covers poisson.mesh.boundary, poisson.problem.faces and poisson.problem.sampling.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -64,8 +62,6 @@ def refused(**arguments: Any) -> str:
 
 
 # ---- protocols
-
-
 @pytest.mark.parametrize("names", PROTOCOLS)
 @pytest.mark.parametrize("key", ["f", "a", "c", "initial"])
 def test_an_array_of_one_protocol_is_one_of_numpy(key: str, names: tuple[str, ...]) -> None:
@@ -195,7 +191,7 @@ class Tensor:
     def __init__(self, requires_grad: bool, place: int) -> None:
         self.requires_grad, self._place = requires_grad, place
 
-    def detach(self) -> Tensor:
+    def detach(self) -> "Tensor":
         return Tensor(False, self._place)
 
     def __array__(self, *given: Any, **named: Any) -> Any:
@@ -255,8 +251,6 @@ def test_the_exact_solution_is_a_text() -> None:
 
 
 # ---- arrays of a device, as far as that can be tried without one
-
-
 class Away:
     """An array that only its device can read, with an interface and no shape of its own."""
 
@@ -298,8 +292,6 @@ def test_an_array_on_a_device_without_a_shape(wrap: Any) -> None:
 
 
 # ---- data of faces
-
-
 def with_arrays(shape: tuple[int, ...], given: dict[str, Any]) -> dict[str, Any]:
     """The functions on the faces as arrays of their values."""
     problem = Problem.on_box(shape, boundary=given)
@@ -432,8 +424,6 @@ def test_a_face_in_one_dimension_takes_a_number() -> None:
 
 
 # ---- every face at once
-
-
 @pytest.mark.parametrize("boundary", ["periodic", {"all": "periodic"}, {"x": "periodic", "all": "periodic"}])
 def test_every_axis_is_periodic(boundary: Any) -> None:
     problem = Problem.on_box((8, 6), f="sin(2*pi*x)", boundary=boundary)

@@ -4,8 +4,6 @@
 Covers poisson.problem.bodies and poisson.problem.surfaces.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ Covers poisson.problem.expressions.calculus, poisson.problem.expressions.express
 poisson.problem.expressions.program and poisson.problem.expressions.writer.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Fields in files: what is accepted, what is refused with which line, and that rows are read alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import h5py

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Voxel images as fields: pages, their order, labels, and what is refused."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@
 Covers poisson.problem.patches.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Input files that are not plain: refused at once, in one line that names what they are; nothing of them is read."""
 
-from __future__ import annotations
-
 import os
 import resource
 import socket

@@ -4,8 +4,6 @@
 No line of the package takes part in the matrix or in the right-hand side, the terms of the faces among them.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@
 Covers poisson.problem.expressions.ranges.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

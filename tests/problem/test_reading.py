@@ -4,8 +4,6 @@
 Covers poisson.problem.fields and poisson.discrete.share.
 """
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Problems on stretched nodes and cells: their data reach the equations, and u is of second order."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

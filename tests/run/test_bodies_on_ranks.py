@@ -4,8 +4,6 @@
 Covers poisson.discrete.surface_operator, poisson.discrete.charges and poisson.solvers.surface.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

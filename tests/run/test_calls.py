@@ -4,8 +4,6 @@
 Covers poisson.discrete.faces, poisson.run.loader and poisson.run.batch.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -164,8 +162,6 @@ def test_a_guess_that_is_an_array(boundary: Any, backend: str) -> None:
 
 
 # ---- where the caller wants u
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", [(17,), (17, 9), (17, 9, 6)], ids=str)
 @pytest.mark.parametrize("precision", ["float64", "float32"])
@@ -201,8 +197,6 @@ def test_a_place_that_does_not_fit_is_refused() -> None:
 
 
 # ---- other data of faces, and another c
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("method", ["auto", "fft", "multigrid"])
 def test_faces_take_other_data(method: str, backend: str) -> None:
@@ -339,8 +333,6 @@ def test_a_solve_in_single_precision_is_certified_in_one_pass(
 
 
 # ---- several sources
-
-
 def test_several_sources_come_to_what_each_does() -> None:
     solver = Solver(Problem.on_box((17, 9), boundary="x"), "multigrid", "openmp")
     fs = np.stack([source((9, 17), seed) for seed in range(3)])

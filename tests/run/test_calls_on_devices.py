@@ -4,8 +4,6 @@
 Covers poisson.run.loader and poisson.solvers.together.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

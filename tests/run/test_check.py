@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What becomes of a case, found out before it is solved."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from dataclasses import replace

@@ -4,8 +4,6 @@
 Covers poisson.run.checkpoints.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import os
@@ -88,8 +86,6 @@ def without(case: Case) -> Case:
 
 
 # ---- one solve, broken off
-
-
 @pytest.mark.parametrize("loop", ["blocked", "fused", "staged"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_jacobi_has_the_same_bits_as_if_it_had_not_been_broken_off(tmp_path: Path, loop: str, precision: str) -> None:
@@ -254,8 +250,6 @@ def test_a_dirichlet_value_keeps_the_digits_that_a_checkpoint_in_float32_lacks(t
 
 
 # ---- a method that goes on where another one stalls
-
-
 def test_the_method_that_had_gone_on_goes_on() -> None:
     settings = SolverSettings(method="multigrid")
     operations = NumpyBackend(np.float64).bind(Operator.uniform((5, 5), (1.0, 1.0), 0.0, (Rule.FIXED,) * 4))
@@ -265,8 +259,6 @@ def test_the_method_that_had_gone_on_goes_on() -> None:
 
 
 # ---- when one is written
-
-
 def test_by_the_clock_the_first_iterate_after_the_interval_is_written(tmp_path: Path) -> None:
     case = case_of(tmp_path, every="10 s")
     times = iter([0.0, 0.0, 4.0, 12.0, 12.0, 12.5, 15.0, 21.0, 23.0, 23.0, 23.0])
@@ -302,8 +294,6 @@ def test_those_of_a_solve_before_go_when_the_first_new_one_is_there(tmp_path: Pa
 
 
 # ---- where there is none, or another
-
-
 def test_without_a_checkpoint_the_solve_begins_from_the_beginning_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -369,8 +359,6 @@ def test_beside_a_problem_there_is_nothing_to_resume() -> None:
 
 
 # ---- on several ranks
-
-
 @pytest.mark.parametrize(("writing", "reading"), [(2, 2), (2, 1), (1, 2)])
 def test_what_some_ranks_have_written_others_go_on_from(tmp_path: Path, writing: int, reading: int) -> None:
     settings = ("solver.method='jacobi'", "domain.shape=[9, 25]")

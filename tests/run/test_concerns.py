@@ -4,8 +4,6 @@
 Covers poisson.run.sample.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

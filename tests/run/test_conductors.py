@@ -4,8 +4,6 @@
 Covers poisson.run.conductors, poisson.discrete.charges, poisson.discrete.forces and poisson.cli.capacitances.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -4,8 +4,6 @@
 Covers poisson.run.derived and poisson.run.solution.
 """
 
-from __future__ import annotations
-
 import math
 import pickle
 from pathlib import Path

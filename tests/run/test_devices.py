@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Where each of several processes runs: its device, its threads, and how its arrays reach the others."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

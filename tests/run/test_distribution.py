@@ -4,8 +4,6 @@
 Covers poisson.run.distribution.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

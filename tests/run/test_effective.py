@@ -4,8 +4,6 @@
 Covers poisson.run.effective and poisson.cli.averaging.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -179,8 +177,6 @@ def test_random_images_with_like_phases_have_the_geometric_mean_in_2d() -> None:
 
 
 # ---- what is given, and what comes out
-
-
 @pytest.mark.parametrize(
     ("image", "given", "line"),
     [

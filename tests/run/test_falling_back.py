@@ -4,8 +4,6 @@
 Covers poisson.run.backend.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from importlib import import_module

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Fields a that are 0 at some nodes: every method against the direct solution, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

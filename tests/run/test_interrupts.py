@@ -4,8 +4,6 @@
 Covers poisson.run.outcome and poisson.run.run.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What people read of the processes and of the ways between them."""
 
-from __future__ import annotations
-
 import pytest
 from support.ranks import on_ranks
 

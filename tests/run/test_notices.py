@@ -4,8 +4,6 @@
 Covers poisson.run.notices and poisson.run.request.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -4,8 +4,6 @@
 Covers poisson.discrete.samples and poisson.run.operator.
 """
 
-from __future__ import annotations
-
 import itertools
 import pickle
 import weakref
@@ -70,8 +68,6 @@ def u_of(solver: Solver, **given: Any) -> Any:
 
 
 # ---- the bits of a new solver
-
-
 def cases() -> list[Any]:
     found = []
     for (method, options), precision, backend in itertools.product(
@@ -259,8 +255,6 @@ def test_faces_and_fields_have_the_other_values() -> None:
 
 
 # ---- what it costs
-
-
 def counting(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often coefficients are made and read on the NumPy backend."""
     counts: Counter[str] = Counter()
@@ -357,8 +351,6 @@ def test_what_a_gpu_has_recorded_stays(method: str, options: dict[str, Any], mon
 
 
 # ---- refusals, and what else a solver does
-
-
 @pytest.mark.parametrize("backend", ["numpy", "openmp", "gpu"])
 def test_wrong_values_are_named_and_leave_the_solver_as_it_was(backend: str) -> None:
     shape = (17, 9)

@@ -6,8 +6,6 @@ The ranks are threads that wait a random time before they communicate (support/r
 Covers poisson.run.ranks and poisson.discrete.share.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 import pickle
@@ -184,8 +182,6 @@ def test_a_pass_is_as_deep_on_every_rank(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # ---- few nodes
-
-
 @pytest.mark.parametrize("problem", [on_box((2001,)), on_box((9, 9)), on_box((400, 3), f="x", a="1 + y")])
 def test_what_is_not_divided_every_rank_solves(problem: Problem, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "poisson")
@@ -226,8 +222,6 @@ def test_fewer_planes_than_ranks_are_refused() -> None:
 
 
 # ---- what cannot be
-
-
 def test_a_value_that_is_not_finite_on_one_rank_is_told_by_all() -> None:
     for equation, line in (
         ({"f": "1 / (y - 0.75)"}, "equation.f: inf at x = 0, y = 0.75; every value must be finite"),
@@ -340,8 +334,6 @@ def test_ranks_on_different_backends_are_refused(monkeypatch: pytest.MonkeyPatch
 
 
 # ---- what is said, and when it ends
-
-
 def test_what_is_said_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "poisson")
     problem, size = PROBLEMS["2D, singular"]

@@ -6,8 +6,6 @@ A change of the numerics shows here. If it is meant, write the new values, and l
     PYTHONPATH=tests python -m tests.run.test_regression
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import math

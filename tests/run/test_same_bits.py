@@ -4,8 +4,6 @@
 Whichever thread comes first, wherever the arrays lie in memory, and whatever the solver has solved before.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

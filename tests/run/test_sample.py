@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The sample of a problem's functions at few of its nodes, whatever the size of the grid."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from pathlib import Path

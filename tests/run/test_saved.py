@@ -4,8 +4,6 @@
 Covers poisson.run.saved and poisson.output.reading.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle

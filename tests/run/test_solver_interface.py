@@ -5,8 +5,6 @@ Covers poisson.problem.problem, poisson.run.outcome, poisson.run.method, poisson
 poisson.run.solution and poisson.run.solver.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import sys
@@ -53,8 +51,6 @@ def direct(problem: Problem) -> Any:
 
 
 # ---- problems
-
-
 def test_a_problem_from_numbers_texts_functions_and_arrays() -> None:
     c = np.ones((4, 5))
     problem = Problem.on_box(
@@ -201,8 +197,6 @@ def test_a_function_an_array_and_a_text_give_the_same_solution() -> None:
 
 
 # ---- arrays of other libraries
-
-
 class OnDevice:
     """An array that only its device can read, as CuPy's are for NumPy."""
 
@@ -214,7 +208,7 @@ class OnDevice:
     def __array__(self, *args: Any, **named: Any) -> Any:
         raise TypeError("implicit conversion to a NumPy array is not allowed")
 
-    def __getitem__(self, place: Any) -> OnDevice:
+    def __getitem__(self, place: Any) -> "OnDevice":
         return OnDevice(self._values[place])
 
     def get(self) -> Any:
@@ -234,7 +228,7 @@ class ByDlpack:
     def __dlpack_device__(self) -> Any:
         return self._values.__dlpack_device__()
 
-    def __getitem__(self, place: Any) -> ByDlpack:
+    def __getitem__(self, place: Any) -> "ByDlpack":
         return ByDlpack(self._values[place])
 
 
@@ -275,8 +269,6 @@ def test_arrays_on_the_device_stay_there(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # ---- solving
-
-
 class Counting(NumpyBackend):
     """Counts what only a set-up asks for."""
 
@@ -509,8 +501,6 @@ def test_a_solver_in_one_dimension() -> None:
 
 
 # ---- what comes out
-
-
 @pytest.fixture(scope="module")
 def solved() -> poisson.Solution:
     problem = Problem.on_box((9, 8, 7), f="x*y*z", boundary={"y": "periodic", "all": 0.0}, title="Three axes")

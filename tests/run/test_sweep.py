@@ -4,8 +4,6 @@
 Covers poisson.case.variations, poisson.run.sweep_figure, poisson.cli.sweeping and poisson.case.differences.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json
@@ -61,8 +59,6 @@ def rows_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> l
 
 
 # ---- combinations and names
-
-
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
@@ -172,8 +168,6 @@ def test_bad_input_is_one_line_before_anything_runs(
 
 
 # ---- what is solved
-
-
 def test_a_sweep_solves_every_combination_into_a_file_and_tells_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,8 +364,6 @@ def test_an_interrupted_result_of_another_case_is_no_beginning(capsys: pytest.Ca
 
 
 # ---- parts
-
-
 def test_orders_are_observed_between_grids_that_are_refined_alike() -> None:
     def row(nodes: list[int], spacing: tuple[float, ...], error: float | None, **others: Any) -> sweep.Row:
         return sweep.Row({"domain.shape": nodes, **others}, "converged", spacing=spacing, error_rms=error)

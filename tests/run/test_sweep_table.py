@@ -4,8 +4,6 @@
 Covers poisson.run.sweep_table and poisson.run.quantities.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

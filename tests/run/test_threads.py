@@ -4,8 +4,6 @@
 Covers poisson.run.exclusive.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle
@@ -66,8 +64,6 @@ def available(backend: str) -> str:
 
 
 # ---- several threads
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_different_solvers_in_different_threads(method: str) -> None:
     """To the last bit as alone, with one thread and with two."""
@@ -128,8 +124,6 @@ def test_one_linear_operator_and_its_cycle_in_different_threads(backend: str) ->
 
 
 # ---- what belongs to a solve
-
-
 @pytest.mark.parametrize("backend", ["openmp", "numpy"])
 def test_a_solution_keeps_its_values(backend: str) -> None:
     solver = poisson.Solver(problem(0), "multigrid", available(backend), fields=("f", "residual", "gradient", "a"))
@@ -196,8 +190,6 @@ def test_an_interrupt_ends_the_wait_for_a_solver() -> None:
 
 
 # ---- copies
-
-
 def source(x: Any, y: Any) -> Any:
     return x * y
 

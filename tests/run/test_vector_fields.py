@@ -4,8 +4,6 @@
 Covers poisson.discrete.flux and poisson.run.result_fields.
 """
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -150,8 +148,6 @@ def test_the_size_of_a_result_counts_every_component() -> None:
 
 
 # ---- files
-
-
 @pytest.fixture(params=[2, 3])
 def vectors(request: pytest.FixtureRequest) -> Solution:
     """A result with vectors whose components are the multiples 1, 2(, 3) of u."""

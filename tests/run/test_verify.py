@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Verification: it passes where all is well, and says so where something is off."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -136,8 +134,6 @@ def test_the_methods_that_are_compared(
 
 
 # ---- something is off
-
-
 def wrong(operations: NumpyOperations) -> NumpyOperations:
     """Those of the same operator with the weights of x one per mille off."""
     lattice = operations.operator.lattice
@@ -255,8 +251,6 @@ def test_the_command_on_a_large_grid(case_file: Any, capsys: pytest.CaptureFixtu
 
 
 # ---- the order of accuracy
-
-
 def test_refine(case_file: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", case_file(), "--refine=3"]) == 0
     lines = capsys.readouterr().out.splitlines()

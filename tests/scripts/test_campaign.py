@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Random problems against a reference that shares no code with the package; and their judge, who must see defects."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,8 +46,6 @@ def test_the_command_counts_and_names_the_seeds(capsys: pytest.CaptureFixture[st
 
 
 # ---- the reference
-
-
 def test_the_reference_is_the_balance_of_half_cells() -> None:
     # Three nodes, h = 1/2: a Neumann face with g = 2, a Robin face with g = 1 and alpha = 3; c = 1 and a = 1, 1, 3.
     box = Box((3,), (0.0,), (1.0,), (Side("neumann", 2.0), Side("robin", 1.0, 3.0)), np.array([1.0, 1.0, 3.0]), 1.0)

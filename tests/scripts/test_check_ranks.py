@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`scripts/check_ranks.py`: cases on several processes against the same on one."""
 
-from __future__ import annotations
-
 import pytest
 from support.mpi import mpirun
 

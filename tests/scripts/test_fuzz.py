@@ -4,8 +4,6 @@
 What holds for each is in scripts/fuzz_targets.py.
 """
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from random import Random

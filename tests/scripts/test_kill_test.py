@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`scripts/kill_test.py`: a solve that is killed at random moments, and resumed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The tables that `scripts/method_tables.py` writes stand in the documents, and say what the registry does."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The changes of `scripts/mutations.py`: the list applies to the sources as they are, and the script can tell."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`scripts/peers.py`: the solvers that the tests' environment has solve its problems, and its residual is that of A."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

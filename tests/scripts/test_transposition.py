@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The script that times transpositions beside `fft`: what it moves, and what it says."""
 
-from __future__ import annotations
-
 import re
 import sys
 

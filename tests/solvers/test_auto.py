@@ -4,8 +4,6 @@
 Covers poisson.solvers.choose, poisson.solvers.expected and poisson.solvers.memory.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import math
@@ -55,7 +53,7 @@ class Measured(NumpyBackend):
     def memory(self) -> tuple[int, int]:
         return self._free, self._free
 
-    def probe(self) -> MeasuredProbe:
+    def probe(self) -> "MeasuredProbe":
         return MeasuredProbe(self)
 
     def seconds(self, call: Any) -> float:
@@ -336,7 +334,7 @@ def test_a_choice_needs_no_memory_to_measure_with() -> None:
             raise ResourceError("too little memory")
 
     class Full(Measured):
-        def probe(self) -> FullProbe:
+        def probe(self) -> "FullProbe":
             return FullProbe(self)
 
     assert named(chosen(varying(65, 1e3), Full())) == ("cg", "float64")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Conjugate gradients: iteration counts with each preconditioner, the true residual, singular problems."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@
 Covers poisson.solvers.spectrum.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

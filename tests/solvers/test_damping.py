@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The weight of Jacobi: 1, but on grids where that leaves a mode undamped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ Covers poisson.solvers.fallback, poisson.solvers.iteration, poisson.solvers.roun
 poisson.solvers.stopping.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from typing import Any
@@ -58,8 +56,6 @@ def error(problem: Problem, u: Any) -> float:
 
 
 # ---- targets
-
-
 @pytest.mark.parametrize("nodes", [65, 129, 257])
 def test_without_a_source_the_target_does_not_depend_on_the_mesh(nodes: int) -> None:
     """Half the range of u, 50, times the lowest eigenvalue of −∂²/∂x², (2/h sin(πh/2))², so π² but for the scheme."""
@@ -126,8 +122,6 @@ def test_a_tolerance_of_everything_is_refused() -> None:
 
 
 # ---- conjugate gradients
-
-
 def test_a_plateau_of_cg_is_not_its_end() -> None:
     """ln a varies by 4 from node to node; at step 544 the residual has not fallen for ten steps."""
     rng = np.random.default_rng(0)
@@ -191,8 +185,6 @@ def test_a_guess_far_away_leaves_no_rounding_errors_of_its_size() -> None:
 
 
 # ---- nearly singular
-
-
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
 @pytest.mark.parametrize("method", ["multigrid", "cg", "fft", "chebyshev", "sor", "jacobi"])
 @pytest.mark.parametrize("c", [1e-6, 1e-12])
@@ -223,8 +215,6 @@ def test_the_coarsest_matrix_next_to_singular_is_inverted() -> None:
 
 
 # ---- mixed precision
-
-
 @pytest.mark.parametrize("exponent", [-250, -155, 0, 155, 250])
 @pytest.mark.parametrize("length", [1e-60, 1.0, 1e60])
 @pytest.mark.parametrize("preconditioner", ["multigrid", "fft"])
@@ -251,8 +241,6 @@ def test_both_precisions_count_in_the_same_unit_where_c_is_left_out_of_one() -> 
 
 
 # ---- stalls
-
-
 def test_cycles_that_stall_say_so_and_auto_takes_what_works() -> None:
     """Where four blocks meet, coarse grids see nothing of the jump."""
     problem = B((64, 64), f=1.0, a=blocks((64, 64), 8, 1e4), boundary=WALLS)
@@ -353,8 +341,6 @@ def test_a_stall_stays_one_where_there_is_no_memory_for_another_method() -> None
 
 
 # ---- means
-
-
 @pytest.mark.parametrize("method", ["multigrid", "cg", "jacobi", "fft"])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_a_guess_far_from_zero_mean_leaves_none(method: str, precision: str) -> None:
@@ -380,8 +366,6 @@ def test_corrections_of_a_guess_far_away_leave_no_mean_to_round(method: str, pre
 
 
 # ---- the choice
-
-
 def test_the_choice_is_the_same_whatever_the_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     """300 x 330 nodes took one method or the other by how busy the machine was."""
     from poisson.solvers import expected

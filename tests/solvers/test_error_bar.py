@@ -4,8 +4,6 @@
 Covers poisson.solvers.multigrid.estimate.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -43,8 +41,6 @@ def ratio(solution: Solution) -> float:
 
 
 # ---- smooth problems
-
-
 class Smooth:
     """Random smooth functions on a box, as texts."""
 
@@ -225,8 +221,6 @@ def test_the_least_ratio_of_spacings_counts() -> None:
 
 
 # ---- problems that are not smooth
-
-
 def _block(x: Any, y: Any) -> Any:
     return np.where((abs(x - 0.5) < 0.17) & (abs(y - 0.4) < 0.23), 1e3, 1.0)
 
@@ -270,8 +264,6 @@ def test_a_point_source_that_coarser_grids_do_not_see() -> None:
 
 
 # ---- what is refused
-
-
 def test_an_axis_with_too_few_nodes() -> None:
     with pytest.raises(GridError, match=r"half the intervals, and domain\.shape = \[3, 33\] has no such grid: use at"):
         solution_of(box((3, 33), f=1.0))
@@ -288,8 +280,6 @@ def test_data_that_are_not_finite_on_a_coarser_grid() -> None:
 
 
 # ---- fields on coarser grids
-
-
 def _cubic(x: Any, y: Any) -> Any:
     return 1.0 + x**3 - 2.0 * y**3 * x
 

@@ -4,8 +4,6 @@
 Covers poisson.solvers.fast.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from types import MappingProxyType
@@ -47,7 +45,7 @@ def test_a_solution_costs_the_transforms_and_one_residual() -> None:
 
 
 class RoughTransforms(ScipyInverse):
-    def __init__(self, backend: Rough, inverse: Inverse) -> None:
+    def __init__(self, backend: "Rough", inverse: Inverse) -> None:
         super().__init__(backend, inverse)
         self.backend = backend
 

@@ -4,8 +4,6 @@
 Covers poisson.solvers.multigrid.coarser and poisson.solvers.multigrid.full.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -4,8 +4,6 @@
 Covers poisson.solvers.loops.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -237,8 +235,6 @@ def test_the_iterate_that_is_returned_has_converged(loop: str) -> None:
 
 
 # ---- what is read, and when
-
-
 def test_the_norm_is_read_as_often_as_asked() -> None:
     solution = solve("solver.check_every=10", "solver.max_iterations=35", "solver.rtol=0.0")
     assert [iteration for iteration, _ in solution.history] == [0, 9, 19, 29, 34]
@@ -249,7 +245,7 @@ def test_the_norm_is_read_as_often_as_asked() -> None:
 class CountingOperations(NumpyOperations):
     """Counts norms and sweeps, also those that another operation is put together from."""
 
-    backend: Counting
+    backend: "Counting"
 
     def norm(self, r: Array, result: Array) -> None:
         self.backend.norms += 1
@@ -313,8 +309,6 @@ def test_a_source_that_only_one_of_its_norms_shows_is_not_taken_for_zero(backend
 
 
 # ---- the iterates
-
-
 @pytest.mark.parametrize("backend_name", ["numpy", "openmp"])
 @pytest.mark.parametrize("check_every", [1, 4])
 def test_all_loops_give_the_same_iterates(backend_name: str, check_every: int, dtype: Any) -> None:
@@ -358,8 +352,6 @@ def test_the_history_does_not_depend_on_the_backend(loop: str, boundary: dict[st
 
 
 # ---- the residual that is reported
-
-
 @pytest.mark.parametrize("slab", [1, 30, 1 << 24])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize(("boundary", "shape"), [(MIXED, (9, 12)), (MIXED_3D, (6, 5, 7)), (MIXED_3D, (4, 6, 3))])
@@ -394,8 +386,6 @@ def test_a_residual_in_float32_does_not_decide() -> None:
 
 
 # ---- what the tolerance is relative to
-
-
 def target_of(*overrides: str, equation: dict[str, Any], boundary: dict[str, Any]) -> float:
     return solve("solver.max_iterations=1", *overrides, equation=equation, boundary=boundary, shape=(5, 5)).target
 
@@ -441,8 +431,6 @@ def test_the_absolute_tolerance_counts_where_it_is_larger() -> None:
 
 
 # ---- refusal
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

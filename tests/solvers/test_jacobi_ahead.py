@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The Jacobi solver asks for the next sweeps before it reads the norm of the last: it shows nowhere in its results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -84,8 +82,6 @@ def one_by_one(
 
 
 # ---- how a solve ends
-
-
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("check_every", [1, 3, DEPTH, DEPTH + 3])
 def test_the_limit_on_sweeps(loop: str, check_every: int) -> None:
@@ -136,8 +132,6 @@ def test_convergence_that_the_last_iterate_does_not_confirm(loop: str, check_eve
 
 
 # ---- what is asked for, and when
-
-
 class Recorder(Intercepted):
     """Writes down what a solver asks for, in order, with the place of a norm by its number."""
 
@@ -234,8 +228,6 @@ def test_a_zero_source_is_given_to_no_operation(loop: str) -> None:
 
 
 # ---- a device that does nothing until somebody waits for it
-
-
 class Lazy(Intercepted):
     """Operations wait in a queue; a read lets those before the mark of its result run, and no more."""
 

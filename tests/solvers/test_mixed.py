@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Mixed precision: float32 cycles or directions inside corrections in float64 reach what float64 reaches."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

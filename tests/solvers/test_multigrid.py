@@ -6,8 +6,6 @@ poisson.solvers.multigrid.settings, poisson.solvers.multigrid.smoothers, poisson
 poisson.solvers.multigrid.red_black and poisson.solvers.multigrid.solver.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace
@@ -56,9 +54,8 @@ LIMITS = {"chebyshev": 0.1, "red-black": 0.1, "jacobi": 0.15}
 
 BACKEND = NumpyBackend(np.float64)
 
+
 # ---- contraction
-
-
 @pytest.mark.parametrize("smoother", LIMITS)
 @pytest.mark.parametrize("nodes", [33, 65, 129, 257])
 def test_contraction_in_2d_does_not_depend_on_the_grid(smoother: str, nodes: int) -> None:
@@ -254,8 +251,6 @@ def test_contraction_where_a_varies_smoothly(jump: float) -> None:
 
 
 # ---- levels
-
-
 @pytest.mark.parametrize("axes", list(itertools.combinations(range(3), 2)))
 def test_strongly_coupled_axes_are_coarsened_first(axes: tuple[int, ...]) -> None:
     spacing = [1.0, 1.0, 1.0]
@@ -441,8 +436,6 @@ def test_the_coarsest_grid_keeps_modes_that_are_next_to_those_of_eigenvalue_zero
 
 
 # ---- the solver
-
-
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("mixed", [False, True])
 def test_without_a_source_the_tolerance_is_relative_to_the_residual_of_the_guess(full: bool, mixed: bool) -> None:

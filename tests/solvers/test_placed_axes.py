@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Methods on lattices of stretched nodes and cells: they are written in operations, and ask the axes the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.axes import D, N, P, R

@@ -4,8 +4,6 @@
 Covers poisson.run.certificate, poisson.solvers.iteration and poisson.solvers.stopping.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -231,8 +229,6 @@ def test_a_gradient_that_is_asked_for_later_is_refused() -> None:
 
 
 # ---- where it is decided
-
-
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.DIVERGED])
 def test_no_other_verdict_goes_with_a_value_that_is_not_finite(status: Status) -> None:
     def asked() -> bool:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What is recorded, bound or made for a solver ends with it: poisson/solvers/recorded.py, and what backends keep."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@
 Covers poisson.solvers.entries, poisson.solvers.keys, poisson.solvers.settings and poisson.solvers.multigrid.entry.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -60,8 +58,6 @@ def other_value(key: Key, default: Any) -> Any:
 
 
 # ---- what there is
-
-
 def test_the_names_of_the_package() -> None:
     shipped = ["multigrid", "cg", "fft", "jacobi", "chebyshev", "sor"]
     assert [name for name in registry.methods() if name in shipped] == shipped
@@ -154,8 +150,6 @@ def test_memory_of_stopping_at_the_discretisation_error() -> None:
 
 
 # ---- an unknown name is an error everywhere
-
-
 @pytest.mark.parametrize("name", [name for name, place in KEYS.items() if place.key.kind is str])
 def test_a_word_that_is_not_one(name: str) -> None:
     allowed = re.escape(either(KEYS[name].key.words()))
@@ -194,8 +188,6 @@ def test_a_number_out_of_its_bounds(name: str, wrong: float) -> None:
 
 
 # ---- one record of settings
-
-
 def test_settings_are_one_record_with_parts() -> None:
     plain = SolverSettings()
     assert plain.having(full=True, omega=None) == plain == replace(plain, parts=(MultigridSettings(), Relaxation()))
@@ -218,8 +210,6 @@ def test_what_may_stand_at_a_key_in_words() -> None:
 
 
 # ---- entries are found
-
-
 @dataclass(frozen=True)
 class Shift(Settings):
     shift: float = real(0.5, "an example", ge=0.0, le=1.0)

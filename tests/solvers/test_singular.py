@@ -4,8 +4,6 @@
 Covers poisson.solvers.balanced, poisson.discrete.balance.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import math
@@ -39,8 +37,6 @@ def trapezoidal_mean(discretisation: Discretisation, values: Any) -> float:
 
 
 # ---- what is singular
-
-
 def test_singular_is_a_property_of_the_whole_problem() -> None:
     kinds = {"dirichlet": {"dirichlet": 0.0}, "neumann": {"neumann": 0.0}}
     for x_lower, x_upper, y in itertools.product(kinds, kinds, ["periodic", "neumann", "dirichlet"]):
@@ -107,8 +103,6 @@ def test_a_problem_without_data_is_compatible() -> None:
 
 
 # ---- what is done about it
-
-
 def test_a_small_defect_is_removed_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="poisson")
     case = make_case({"f": "exact", "exact": "exp(x)*y**2"}, NEUMANN, (17, 33), BOX)
@@ -176,8 +170,6 @@ def test_a_large_defect_is_refused_in_one_line(tmp_path: Path, capsys: pytest.Ca
 
 
 # ---- the solution
-
-
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("backend", ["numpy", "openmp"])

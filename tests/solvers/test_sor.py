@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Red–black successive over-relaxation: the optimal weight, its rate, and the grids that it is not for."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

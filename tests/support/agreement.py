@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The operations of the table on any backend against the specification, on any grid and with any coefficients."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

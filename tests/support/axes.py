@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Axes of every kind with every pair of ends, and what the operator along them is, written down anew."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Right case files, the words of the messages about wrong ones, and ways to make the one from the other."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Coefficients that jump from node to node, their operators, and solves of these with Galerkin coarse grids."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Arrays on the emulated device, as users have them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

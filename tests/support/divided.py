@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Problems, what ranks find of them, and what they raise: the ranks are those of support/ranks.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Random full stencils and transfers by weights on any lattice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Compiles HIP sources to machine code for an AMD GPU without one, where hipcc is installed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The instructions in NVIDIA's machine code."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 

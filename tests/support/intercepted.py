@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A NumPy backend whose operations are handed to a test before they run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

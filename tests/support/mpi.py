@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Programs on several processes of MPI, which mpirun starts on this machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -2,8 +2,6 @@
 """Code that the tests of multigrid and conjugate gradients share: problems, coefficients that jump, contraction
 factors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

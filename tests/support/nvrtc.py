@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Compiles CUDA sources to machine code without a GPU, by NVRTC from the PyPI package nvidia-cuda-nvrtc."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 KEPT = Path(__file__).parents[2] / "build" / "nvrtc"
 """Machine code under a digest of all that it depends on: to compile every kernel takes more than a minute."""
@@ -80,7 +79,7 @@ class Cubin:
     log: str
 
 
-def _check(status: int, function: ctypes._NamedFuncPointer, arguments: tuple[object, ...]) -> int:
+def _check(status: int, function: Any, arguments: tuple[object, ...]) -> int:
     if status != 0:
         raise NvrtcError(f"{function.__name__} returned the status {status}")
     return status
@@ -169,7 +168,7 @@ def _compiled(source: str, flags: list[bytes]) -> tuple[bytes, str]:
     return image, log
 
 
-def _read(size_of: ctypes._NamedFuncPointer, read: ctypes._NamedFuncPointer, program: ctypes.c_void_p) -> bytes:
+def _read(size_of: Any, read: Any, program: ctypes.c_void_p) -> bytes:
     size = ctypes.c_size_t()
     size_of(program, ctypes.byref(size))
     buffer = ctypes.create_string_buffer(size.value)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Code that the tests of operations share: operators with every kind of face, and random arrays."""
 
-from __future__ import annotations
-
 import itertools
 from functools import lru_cache
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A lattice divided over several processes, played by one: parts of arrays, their exchange and summed reductions."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +29,7 @@ class Division:
     parts: tuple[Lattice, ...]
 
     @staticmethod
-    def of(whole: Operator, cuts: Cuts, halo: int | tuple[int, int]) -> Division:
+    def of(whole: Operator, cuts: Cuts, halo: int | tuple[int, int]) -> "Division":
         ranges = [
             [(axis, start, stop) for start, stop in itertools.pairwise((*starts, whole.shape[axis]))]
             for axis, starts in cuts.items()

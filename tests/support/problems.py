@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Cases and discrete problems for the tests of solving and verifying."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Ranks played by the threads of one process, with random delays: nothing may depend on the order of arrivals."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

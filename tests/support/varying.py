@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Problems whose coefficients vary in every way, for the tests that need the worst."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

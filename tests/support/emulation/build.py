@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Kernel source -> shared libraries for the CPU, kept under a digest of all that they depend on."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

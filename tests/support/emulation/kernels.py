@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Compiled kernels: their signatures, and launches with checked arguments."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
@@ -50,7 +48,7 @@ class Parameter:
     dtype: np.dtype[Any]
 
     @classmethod
-    def parse(cls, code: str) -> Parameter:
+    def parse(cls, code: str) -> "Parameter":
         """From ``*f8`` (double*), ``+f8`` (const double*) or ``=f8`` (double)."""
         return cls(code[0] != "=", code[0] == "+", np.dtype(code[1:]))
 
@@ -78,7 +76,7 @@ class EmulatedModule:
         self._schedule = schedule
         self._submit = submit
 
-    def get_function(self, name: str, shared_bytes: int = 0) -> EmulatedKernel:
+    def get_function(self, name: str, shared_bytes: int = 0) -> "EmulatedKernel":
         """The kernel `name`, compiled. Shared memory of a size given at launch is an array of that size here.
 
         Raises `ArgumentError` if the module has no kernel of this name with C linkage; `CompilationError` with the

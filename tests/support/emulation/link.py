@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The link to an emulated device: a copy is made as late as it may be, so that what is not waited for shows."""
 
-from __future__ import annotations
-
 import ctypes
 from collections import deque
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ from support.emulation.memory import Memory
 class EmulatedMark:
     """A mark among the copies of a link."""
 
-    link: EmulatedLink
+    link: "EmulatedLink"
     place: int = 0
 
 

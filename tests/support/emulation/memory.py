@@ -5,8 +5,6 @@ The guards hold signalling NaNs that differ from item to item. What a kernel rea
 what it writes there differs from what stood there, even if it writes back what it read after any arithmetic.
 """
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The runtime of the gpu backend with NumPy in the place of CuPy, and kernels that run on the CPU."""
 
-from __future__ import annotations
-
 import math
 import os
 import time
@@ -36,7 +34,7 @@ class EmulatedEvent:
     def wait(self) -> None:
         """Return at once."""
 
-    def since(self, earlier: EmulatedEvent) -> float:
+    def since(self, earlier: "EmulatedEvent") -> float:
         """Seconds since an earlier mark."""
         return self.time - earlier.time
 
