@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Staggered grids: divergences, gradients and projections.
 
-Covers poisson.mac, poisson.problem.staggered, poisson.mesh.staggered, poisson.backends.gpu.staggered,
-poisson.backends.openmp.staggered, poisson.parallel.staggered.
+Covers poisson.problem.staggered, poisson.mesh.staggered, poisson.backends.gpu.staggered,
+poisson.backends.openmp.staggered and poisson.parallel.staggered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The names in messages: the option, the file, the field, the signal that a message is about.
-
-Covers poisson.words.
-"""
+"""The names in messages: the option, the file, the field, the signal that a message is about."""
 
 import errno
 import pickle

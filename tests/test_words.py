@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The words of messages and docstrings: plurals and articles that follow from the noun, and words that neither has.
-
-Covers poisson.words.
-"""
+"""The words of messages and docstrings: plurals and articles that follow from the noun, and words that neither has."""
 
 import ast
 import re

@@ -5,9 +5,8 @@ The data are random, the sizes odd, every kind of face stands on every axis, coe
 arguments are given and left out. An operation that gets an entry in poisson/backends/operations.py is compared here
 without a line of its own.
 
-Covers poisson.backends.numpy, poisson.backends.operations, poisson.backends.openmp.backend,
-poisson.backends.openmp.operations, poisson.backends.openmp.tables, poisson.backends.gpu.krylov,
-poisson.backends.gpu.tables, poisson.backends.gpu.stencils and poisson.backends.gpu.grid_transfer.
+Covers poisson.backends.openmp.operations, poisson.backends.openmp.tables, poisson.backends.gpu.krylov and
+poisson.backends.gpu.tables.
 """
 
 import itertools

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Backends by name: which one runs, and what a user is told where one does not, or where memory is short.
 
-Covers poisson.backends.registry, poisson.backends.host, poisson.backends.gpu, poisson.backends.gpu.cupy and
-poisson.run.memory.
+Covers poisson.backends.gpu.cupy.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How the kernels of the gpu backend are compiled: all that a solve needs at once, in threads, and each alone.
 
-Covers poisson.backends.gpu.cupy, poisson.backends.gpu.shared and poisson.backends.recordings.
+Covers poisson.backends.gpu.cupy.
 """
 
 import os

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A GPU that starts while Python is loaded: when, and what it needs.
-
-Covers poisson.backends.gpu.early.
-"""
+"""A GPU that starts while Python is loaded: when, and what it needs."""
 
 import ctypes
 import os

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What CuPy raises where a device, a driver or a compiler fails is one line that says what to do.
-
-Covers poisson.backends.gpu.failures.
-"""
+"""What CuPy raises where a device, a driver or a compiler fails is one line that says what to do."""
 
 import pytest
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The direct solution by fast transforms against the sparse reference, for every combination of faces.
 
-Covers poisson.backends.inverses, poisson.backends.spectra, poisson.backends.transforms, poisson.discrete.inverse,
-poisson.backends.gpu.device_transforms, poisson.backends.gpu.eigenvectors, poisson.backends.gpu.tridiagonal and
-poisson.backends.openmp.library_transforms.
+Covers poisson.backends.transforms, poisson.discrete.inverse, poisson.backends.gpu.device_transforms,
+poisson.backends.gpu.eigenvectors and poisson.backends.gpu.tridiagonal.
 """
 
 import itertools

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What only the gpu backend has to get right: strips of planes, the order of threads, two types on one device.
-
-Covers poisson.backends.gpu.backend, poisson.backends.gpu.launch and poisson.backends.gpu.marches.
-"""
+"""What only the gpu backend has to get right: strips of planes, the order of threads, two types on one device."""
 
 import gc
 import threading

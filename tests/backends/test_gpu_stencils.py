@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Full stencils and clusters on the gpu backend, where the table of operations is not enough: pieces, large grids.
-
-Covers poisson.backends.gpu.stencils and poisson.backends.gpu.clusters.
-"""
+"""Full stencils and clusters on the gpu backend, where the table of operations is not enough: pieces, large grids."""
 
 import itertools
 from collections.abc import Callable

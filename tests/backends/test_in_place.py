@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Sources in the memory of the caller: what the library reads where it lies is what it reads of its own arrays.
 
-Covers poisson.backends.callers and poisson.backends.gpu.callers.
+Covers poisson.backends.callers.
 """
 
 from typing import Any

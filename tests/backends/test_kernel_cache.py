@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A folder for compiled kernels that cannot be written is no failure: what CuPy is told then, and what the user is.
-
-Covers poisson.backends.gpu.kernel_cache.
-"""
+"""A folder for compiled kernels that cannot be written is no failure: what CuPy is told then, and what the user is."""
 
 import importlib
 import logging

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which library is loaded where there are several, one for each of some instruction sets; and that for a GPU compiles.
-
-Covers poisson.backends.openmp.levels and poisson.backends.openmp.library.
-"""
+"""Which library is loaded where there are several, one for each instruction set; and that for a GPU compiles."""
 
 import re
 import shutil

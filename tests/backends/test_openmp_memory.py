@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Memory of the openmp backend: arrays that were released make room for the next ones of their size.
-
-Covers poisson.backends.openmp.arrays.
-"""
+"""Memory of the openmp backend: arrays that were released make room for the next ones of their size."""
 
 import ctypes
 import itertools

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`OPERATIONS` against all that carries its names: methods, ctypes signatures, C prototypes, symbols, kernels.
 
-Covers poisson.backends.base, poisson.backends.transfers, poisson.backends.openmp.calls, poisson.backends.openmp.library
-and poisson.backends.openmp.studies.
+Covers poisson.backends.openmp.calls.
 """
 
 import ctypes

@@ -4,7 +4,7 @@
 Beyond the layers of a halo that an operation needs there is NaN, which must reach neither a node that is owned nor a
 sum.
 
-Covers poisson.backends.numpy and poisson.backends.subjects.
+Covers poisson.backends.subjects.
 """
 
 from collections.abc import Callable, Sequence

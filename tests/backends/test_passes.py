@@ -2,8 +2,6 @@
 """Direct solutions in few passes over memory: what they read, certify and leave.
 
 That they solve for every kind of face is with the other backends in test_fast_transforms.
-
-Covers poisson.backends.openmp.passes.
 """
 
 import math

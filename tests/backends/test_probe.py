@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is measured of a backend, and the library that only measurements load.
-
-Covers poisson.backends.probe, poisson.backends.gpu.probe, poisson.backends.openmp.probe and
-poisson.backends.openmp.studies.
-"""
+"""What is measured of a backend, and the library that only measurements load."""
 
 import subprocess
 import sys

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a process may use: its processors and its memory, by control groups that are faked here, and by limits.
-
-Covers poisson.backends.control_groups.
-"""
+"""What a process may use: its processors and its memory, by control groups that are faked here, and by limits."""
 
 import math
 import os

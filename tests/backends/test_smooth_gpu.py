@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Smoothing in few passes on the gpu backend, on the emulation: every face and combination of halved axes and steps.
-
-Covers poisson.backends.gpu.passes and poisson.backends.gpu.smooth.
-"""
+"""Smoothing in few passes on the gpu backend, on the emulation: every face and combination of halved axes and steps."""
 
 import itertools
 from typing import Any

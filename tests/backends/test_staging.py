@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Copies between the caller's memory and a device's: every value, whatever the layout, and whatever goes wrong.
-
-Covers poisson.backends.gpu.staging.
-"""
+"""Copies between the caller's memory and a device's: every value, whatever the layout, and whatever goes wrong."""
 
 import gc
 import os

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Full stencils and the transfers that follow them: the specification against sparse matrices that share no code.
 
-Covers poisson.backends.stencils, poisson.backends.numpy_stencils, poisson.discrete.full_stencil and
-poisson.discrete.clusters.
+Covers poisson.backends.numpy_stencils, poisson.discrete.full_stencil and poisson.discrete.clusters.
 """
 
 import itertools

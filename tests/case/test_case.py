@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a right case file means; overrides, the resolved text, unreadable files, other grids.
 
-Covers poisson.case.build, poisson.case.reading, poisson.case.schema, poisson.case.settings and poisson.case.toml.
+Covers poisson.case.build.
 """
 
 import copy

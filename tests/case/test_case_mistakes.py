@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The exact line for every kind of mistake in a case file, and all of them at once.
 
-Covers poisson.case.mistakes and poisson.problem.mistakes.
+Covers poisson.problem.mistakes.
 """
 
 import tomllib

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Overrides that change a case: what becomes of its exact solution and of its parameters.
-
-Covers poisson.case.exact.
-"""
+"""Overrides that change a case: what becomes of its exact solution and of its parameters."""
 
 import logging
 import tomllib

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The cases that come with the package, and the command `new` that writes them.
 
-Covers poisson.case.examples and poisson.cli.starting.
+Covers poisson.cli.starting.
 """
 
 import os

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How often checkpoints are written, by what a case file says.
-
-Covers poisson.case.settings.
-"""
+"""How often checkpoints are written, by what a case file says."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The command line: what is refused, what is carried out, and what the user sees.
 
-Covers poisson.cli.solving and poisson.cli.terms.
+Covers poisson.cli.solving.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A command on several processes: it speaks once, and a failure anywhere ends all with one message and one code.
 
-Covers poisson.cli.ranks and poisson.cli.launcher.
+Covers poisson.cli.ranks.
 """
 
 import re

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Wrong options of the commands that measure: each is refused in one line, before anything is measured.
-
-Covers poisson.perf.report.
-"""
+"""Wrong options of the commands that measure: each is refused in one line, before anything is measured."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`plot` and `report`: what they write where, and what they refuse.
 
-Covers poisson.cli.pictures, poisson.output.pictures and poisson.output.report.
+Covers poisson.cli.pictures and poisson.output.report.
 """
 
 import os

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SIGTERM and SIGHUP end a command as Ctrl-C does, with exit codes of their own.
-
-Covers poisson.cli.signals and poisson.run.interrupts.
-"""
+"""SIGTERM and SIGHUP end a command as Ctrl-C does, with exit codes of their own."""
 
 import os
 import signal

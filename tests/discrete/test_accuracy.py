@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The discrete operator is the one that was meant: exactly, in its spectrum, and in its order of accuracy.
-
-Covers poisson.discrete.reference.
-"""
+"""The discrete operator is the one that was meant: exactly, in its spectrum, and in its order of accuracy."""
 
 import math
 from typing import Any

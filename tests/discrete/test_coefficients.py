@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Coefficients that vary: the operator they make, its parts and bounds, and what is refused.
-
-Covers poisson.discrete.operator.
-"""
+"""Coefficients that vary: the operator they make, its parts and bounds, and what is refused."""
 
 import itertools
 import math

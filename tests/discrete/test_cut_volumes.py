@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a surface leaves open of control volumes, and derivatives on one side of it, against geometry.
-
-Covers poisson.discrete.cut_volumes and poisson.discrete.one_sided.
-"""
+"""What a surface leaves open of control volumes, and derivatives on one side of it, against geometry."""
 
 import itertools
 import math

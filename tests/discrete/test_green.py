@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Solutions where faces are open, against the operator on a larger grid, and the lattice Green's function.
 
-Covers poisson.discrete.green, poisson.discrete.face_fields and poisson.backends.gpu.faces.
+Covers poisson.discrete.face_fields and poisson.backends.gpu.faces.
 """
 
 import itertools

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bodies in places that break other programs: each with u, E or charges that are known.
-
-Covers poisson.discrete.surface.
-"""
+"""Bodies in places that break other programs: each with u, E or charges that are known."""
 
 from typing import Any
 

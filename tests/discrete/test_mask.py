@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Nodes that keep their values inside the box, and links of zero: the specification against assembled matrices.
-
-Covers poisson.discrete.mask.
-"""
+"""Nodes that keep their values inside the box, and links of zero: the specification against assembled matrices."""
 
 import itertools
 from dataclasses import replace

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Neumann and Robin bodies, dielectrics, and the fields beside their surfaces: orders, balances, published values.
 
-Covers poisson.discrete.obstacles, poisson.discrete.media and poisson.discrete.surface_fields.
+Covers poisson.discrete.media and poisson.discrete.surface_fields.
 """
 
 from __future__ import annotations

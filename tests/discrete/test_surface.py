@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Bodies in the operator: against assembled matrices, exact solutions and orders.
 
-Covers poisson.discrete.surface, poisson.discrete.beside and poisson.solvers.surface.
+Covers poisson.discrete.beside and poisson.solvers.surface.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every variant of the Laplacian that is measured: its values on the emulation, its code for NVIDIA and AMD GPUs.
-
-Covers poisson.perf.benchmark.variants.
-"""
+"""Every variant of the Laplacian that is measured: its values on the emulation, its code for NVIDIA and AMD GPUs."""
 
 import itertools
 import re

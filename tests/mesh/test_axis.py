@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Axes: their operator, its spectrum, the coarser axis and parts, against matrices and closed forms.
-
-Covers poisson.mesh.placement, poisson.mesh.spectrum.
-"""
+"""Axes: their operator, its spectrum, the coarser axis and parts, against matrices and closed forms."""
 
 import itertools
 import math

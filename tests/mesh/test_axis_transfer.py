@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables that take values between a grid and a coarser one.
-
-Covers poisson.discrete.transfer.
-"""
+"""The tables that take values between a grid and a coarser one."""
 
 import itertools
 

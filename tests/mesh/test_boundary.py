@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The kinds of conditions on faces: what each of them is, and that a problem with it is solved.
-
-Covers poisson.problem.exact_data.
-"""
+"""The kinds of conditions on faces: what each of them is, and that a problem with it is solved."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which file a solve goes on from: the newest that is whole, as a process of its own finds.
-
-Covers poisson.output.checkpoint.
-"""
+"""Which file a solve goes on from: the newest that is whole, as a process of its own finds."""
 
 import logging
 from dataclasses import replace

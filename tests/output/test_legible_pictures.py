@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pictures can be read: nothing is cut off or unseen on dark colours, and no line says what is not there.
-
-Covers poisson.output.pictures.figures and poisson.output.pictures.planes.
-"""
+"""Pictures can be read: nothing is cut off or unseen on dark colours, and no line says what is not there."""
 
 import re
 from dataclasses import replace

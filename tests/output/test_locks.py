@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The lock of an output: who gets it, who is refused, and what killed processes leave.
-
-Covers poisson.output.locks.
-"""
+"""The lock of an output: who gets it, who is refused, and what killed processes leave."""
 
 import contextlib
 import errno

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Outlines of bodies in pictures: where they are, and what they cover.
-
-Covers poisson.output.pictures.outlines.
-"""
+"""Outlines of bodies in pictures: where they are, and what they cover."""
 
 import numpy as np
 import pytest

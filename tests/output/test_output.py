@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Result files: what they hold, and that a failure never leaves half of one.
 
-Covers poisson.errors, poisson.output.convergence, poisson.output.hdf5, poisson.output.record, poisson.output.result,
-poisson.output.sink and poisson.output.xdmf.
+Covers poisson.errors and poisson.output.sink.
 """
 
 import errno

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Colours and numbers of pictures: the range of a scale, its ticks and their labels, and what is refused.
-
-Covers poisson.output.pictures.scales and poisson.output.pictures.ticks.
-"""
+"""Colours and numbers of pictures: the range of a scale, its ticks and their labels, and what is refused."""
 
 import math
 from typing import Any

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pictures: what of a field is drawn, in which colours, where the surfaces and arrows are, and what is refused.
-
-Covers poisson.output.pictures.figures, poisson.output.pictures.labels, poisson.output.pictures.picture,
-poisson.output.pictures.planes, poisson.output.pictures.samples and poisson.output.pictures.surfaces.
-"""
+"""Pictures: what of a field is drawn, in which colours, where the surfaces and arrows are, and what is refused."""
 
 import base64
 import math

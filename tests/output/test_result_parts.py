@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One file from the parts of several ranks: equal to that of one, and on a failure of any rank as it was before.
-
-Covers poisson.output.checksum and poisson.output.parts.
-"""
+"""One file from the parts of several ranks: equal to that of one, and on a failure of any rank as it was before."""
 
 import errno
 import itertools

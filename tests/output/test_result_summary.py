@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A result in ten lines and as a table.
-
-Covers poisson.output.summary.
-"""
+"""A result in ten lines and as a table."""
 
 import importlib.util
 from dataclasses import replace

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The names of units: from the case into the result, its XDMF file and xarray.
-
-Covers poisson.case.settings and poisson.output.record.
-"""
+"""The names of units: from the case into the result, its XDMF file and xarray."""
 
 from dataclasses import replace
 from pathlib import Path

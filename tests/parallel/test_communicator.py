@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Communicators: that of one rank, and the threads that play several in the tests.
-
-Covers poisson.parallel and poisson.parallel.communicator.
-"""
+"""Communicators: that of one rank, and the threads that play several in the tests."""
 
 import numpy as np
 import pytest

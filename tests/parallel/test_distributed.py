@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A problem divided over ranks is solved as the whole one is.
 
-Covers poisson.parallel.distributed, poisson.parallel.operations, poisson.parallel.calls, poisson.parallel.exchange,
-poisson.parallel.exchanging, poisson.parallel.arrays, poisson.parallel.recording and poisson.parallel.division.
+Covers poisson.parallel.operations, poisson.parallel.calls and poisson.parallel.exchanging.
 """
 
 import itertools

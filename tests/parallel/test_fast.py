@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Direct solution by fast transforms on several ranks against that of one.
 
-Covers poisson.parallel.fast, poisson.backends.slabs, poisson.backends.gpu.slabs and poisson.mesh.chain.
+Covers poisson.backends.slabs, poisson.backends.gpu.slabs and poisson.mesh.chain.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Galerkin coarse grids on ranks are those of one process, and so are the iterations.
 
-Covers poisson.parallel.stencils and poisson.parallel.clusters.
+Covers poisson.parallel.clusters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Processes of MPI: what they say to one another, and how all of them end when one fails.
-
-Covers poisson.parallel.mpi and poisson.parallel.failures.
-"""
+"""Processes of MPI: what they say to one another, and how all of them end when one fails."""
 
 import pickle
 import re

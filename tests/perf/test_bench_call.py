@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`bench call`: what it tells of a call beside its loop.
 
-Covers poisson.cli.calling and poisson.perf.benchmark.call.
+Covers poisson.cli.calling.
 """
 
 import itertools

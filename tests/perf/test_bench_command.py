@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`bench command`: the parts of whole commands add up, and what ends a command is told in its words.
-
-Covers poisson.perf.benchmark.command.
-"""
+"""`bench command`: the parts of whole commands add up, and what ends a command is told in its words."""
 
 import json
 from pathlib import Path

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`bench derivative`: every form along every axis, with errors that are known.
-
-Covers poisson.perf.benchmark.derivative.
-"""
+"""`bench derivative`: every form along every axis, with errors that are known."""
 
 import json
 import math

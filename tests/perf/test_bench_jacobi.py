@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`bench jacobi`: the published problems, the arithmetic of its table, structured mapping, runs on every backend.
-
-Covers poisson.perf.benchmark.jacobi, poisson.perf.benchmark.problems and poisson.perf.benchmark.structured.
-"""
+"""`bench jacobi`: the published problems, the arithmetic of its table, structured mapping, runs on every backend."""
 
 import json
 import re

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`bench laplacian`: the sizes, the figure of merit, the rows, the notes and the figure.
-
-Covers poisson.perf.benchmark.laplacian, poisson.perf.report and poisson.perf.timing.
-"""
+"""`bench laplacian`: the sizes, the figure of merit, the rows, the notes and the figure."""
 
 import csv
 import itertools

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`bench operations`: every operation is measured, by the bytes that it must move.
-
-Covers poisson.perf.benchmark.operations.
-"""
+"""`bench operations`: every operation is measured, by the bytes that it must move."""
 
 import itertools
 import json

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`bench scaling`: works on several ranks, what they exchange, and the rows of the report.
 
-Covers poisson.perf.benchmark.scaling, poisson.perf.benchmark.turns, poisson.perf.benchmark.works,
-poisson.perf.benchmark.tally and poisson.cli.scaling.
+Covers poisson.cli.scaling.
 """
 
 import csv

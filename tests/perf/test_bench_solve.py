@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`bench solve`: whole solves by every method, beside a plain solver by sine transforms.
-
-Covers poisson.perf.benchmark.fields, poisson.perf.benchmark.problem_kinds, poisson.perf.benchmark.sine,
-poisson.perf.benchmark.solve and poisson.perf.workload.
-"""
+"""`bench solve`: whole solves by every method, beside a plain solver by sine transforms."""
 
 import csv
 import json

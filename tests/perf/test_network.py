@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The model of many ranks: what it says is sent is what is counted, and its numbers are right where they are known.
-
-Covers poisson.perf.network.
-"""
+"""The model of many ranks: what it says is sent is what is counted, and its numbers are right where they are known."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The file that keeps the measured shapes of kernels.
-
-Covers poisson.backends.gpu.tuned.
-"""
+"""The file that keeps the measured shapes of kernels."""
 
 import dataclasses
 import json

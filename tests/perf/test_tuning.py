@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The shapes of kernels: which one is taken, and the search for them.
-
-Covers poisson.backends.gpu.choice, poisson.backends.gpu.shapes, poisson.perf.autotune and poisson.perf.candidates.
-"""
+"""The shapes of kernels: which one is taken, and the search for them."""
 
 import dataclasses
 from collections.abc import Callable, Iterator

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Calls in a process of their own, and files that would bring down the one that reads them.
-
-Covers poisson.apart.
-"""
+"""Calls in a process of their own, and files that would bring down the one that reads them."""
 
 import os
 import signal

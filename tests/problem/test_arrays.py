@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Arrays of any library as data of a problem: what is taken, what is refused with which line, and data of faces.
-
-Covers poisson.mesh.boundary, poisson.problem.faces and poisson.problem.sampling.
-"""
+"""Arrays of any library as data of a problem: what is taken, what is refused with which line, and data of faces."""
 
 import re
 from collections.abc import Callable

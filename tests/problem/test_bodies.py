@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where bodies are, and where their surfaces cut links: against the points of surfaces that are known.
-
-Covers poisson.problem.bodies and poisson.problem.surfaces.
-"""
+"""Where bodies are, and where their surfaces cut links: against the points of surfaces that are known."""
 
 from pathlib import Path
 from typing import Any

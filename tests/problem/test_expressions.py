@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The grammar of texts: values, precedence, derivatives, canonical text, messages, limits.
 
-Covers poisson.problem.expressions.calculus, poisson.problem.expressions.expression, poisson.problem.expressions.parser,
-poisson.problem.expressions.program and poisson.problem.expressions.writer.
+Covers poisson.problem.expressions.calculus, poisson.problem.expressions.expression, poisson.problem.expressions.parser
+and poisson.problem.expressions.writer.
 """
 
 import copy

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Faces in patches: the same discrete problem as by hand, the order at an edge, flows, mistakes.
-
-Covers poisson.problem.patches.
-"""
+"""Faces in patches: the same discrete problem as by hand, the order at an edge, flows, mistakes."""
 
 from pathlib import Path
 from typing import Any

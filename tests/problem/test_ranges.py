@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bounds of expressions over boxes, and the surfaces that are looked for where these say.
-
-Covers poisson.problem.expressions.ranges.
-"""
+"""Bounds of expressions over boxes, and the surfaces that are looked for where these say."""
 
 from typing import Any
 

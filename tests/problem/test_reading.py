@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Large data in files and arrays: a rank reads the rows of its part, and nothing is done to an array as a whole.
 
-Covers poisson.problem.fields and poisson.discrete.share.
+Covers poisson.discrete.share.
 """
 
 import threading

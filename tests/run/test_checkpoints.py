@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checkpoints: what is written while a solve goes on, and that a solve which goes on from one ends as if unbroken.
-
-Covers poisson.run.checkpoints.
-"""
+"""Checkpoints: what is written while a solve goes on, and that a solve which goes on from one ends as if unbroken."""
 
 import errno
 import logging

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What may go wrong with a case: which case gets which warnings, and none of ours gets a wrong one.
-
-Covers poisson.run.sample.
-"""
+"""What may go wrong with a case: which case gets which warnings, and none of ours gets a wrong one."""
 
 import math
 import re

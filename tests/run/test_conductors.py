@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Charges, bodies that float, and capacitances, against exact and published values, and the law of Gauss.
 
-Covers poisson.run.conductors, poisson.discrete.charges, poisson.discrete.forces and poisson.cli.capacitances.
+Covers poisson.discrete.charges, poisson.discrete.forces and poisson.cli.capacitances.
 """
 
 import json

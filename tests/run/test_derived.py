@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What follows from a solution: E, gradients and fluxes that nobody asked for before, points, faces.
-
-Covers poisson.run.derived and poisson.run.solution.
-"""
+"""What follows from a solution: E, gradients and fluxes that nobody asked for before, points, faces."""
 
 import math
 import pickle

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Data of problems that several ranks solve: whole arrays and files, parts of arrays, and what one rank alone has.
-
-Covers poisson.run.distribution.
-"""
+"""Data of problems that several ranks solve: whole arrays and files, parts of arrays, and what one rank alone has."""
 
 from pathlib import Path
 from typing import Any

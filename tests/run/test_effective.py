@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The effective conductivity of periodic cells: against exact tensors, bounds, and another computation.
 
-Covers poisson.run.effective and poisson.cli.averaging.
+Covers poisson.cli.averaging.
 """
 
 import json

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the backend that `auto` has taken fails, the next one solves, and that is said.
-
-Covers poisson.run.backend.
-"""
+"""Where the backend that `auto` has taken fails, the next one solves, and that is said."""
 
 import logging
 import sys

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Ctrl-C at every stage of a solve: what is written, what is said, and what a caller in Python gets.
 
-Covers poisson.run.outcome and poisson.run.run.
+Covers poisson.run.outcome.
 """
 
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a caller is told of a solve that did not converge, or that was interrupted; observers that are functions.
 
-Covers poisson.run.notices and poisson.run.request.
+Covers poisson.run.request.
 """
 
 import os

@@ -3,7 +3,7 @@
 
 The ranks are threads that wait a random time before they communicate (support/ranks.py).
 
-Covers poisson.run.ranks and poisson.discrete.share.
+Covers poisson.discrete.share.
 """
 
 import copy

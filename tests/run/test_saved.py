@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Solutions read back from their files.
 
-Covers poisson.run.saved and poisson.output.reading.
+Covers poisson.output.reading.
 """
 
 import logging

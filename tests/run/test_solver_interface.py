@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`Problem.on_box`, `Solver` and `Solution`: what goes in, what is kept between solves, what comes out.
 
-Covers poisson.problem.problem, poisson.run.outcome, poisson.run.method, poisson.run.setup,
-poisson.run.solution and poisson.run.solver.
+Covers poisson.run.outcome and poisson.run.setup.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Sweeps: the combinations and their names, what is solved and what is kept, failures, orders, interruptions.
 
-Covers poisson.case.variations, poisson.run.sweep_figure, poisson.cli.sweeping and poisson.case.differences.
+Covers poisson.case.variations, poisson.cli.sweeping and poisson.case.differences.
 """
 
 import csv

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of the sweeps into a folder: whose rows it keeps, and what the numbers in it are.
-
-Covers poisson.run.sweep_table and poisson.run.quantities.
-"""
+"""The table of the sweeps into a folder: whose rows it keeps, and what the numbers in it are."""
 
 import csv
 import json

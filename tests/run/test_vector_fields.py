@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The gradient and the flux of a solution: their values, their order, and how they are written.
 
-Covers poisson.discrete.flux and poisson.run.result_fields.
+Covers poisson.run.result_fields.
 """
 
 import tomllib

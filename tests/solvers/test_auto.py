@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``method = "auto"``: what it chooses, why, and what it says.
-
-Covers poisson.solvers.choose, poisson.solvers.expected and poisson.solvers.memory.
-"""
+"""``method = "auto"``: what it chooses, why, and what it says."""
 
 import itertools
 import logging

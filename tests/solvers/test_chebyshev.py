@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Chebyshev acceleration: bounds, weights, their order, and the sweeps that a solve takes.
-
-Covers poisson.solvers.spectrum.
-"""
+"""Chebyshev acceleration: bounds, weights, their order, and the sweeps that a solve takes."""
 
 import math
 from dataclasses import replace

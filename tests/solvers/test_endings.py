@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How solves end: right answers are not called wrong, no ending comes too early, and what cannot go on says so.
 
-Covers poisson.solvers.fallback, poisson.solvers.iteration, poisson.solvers.rounding, poisson.solvers.status and
-poisson.solvers.stopping.
+Covers poisson.solvers.rounding.
 """
 
 import logging

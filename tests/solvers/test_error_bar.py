@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The error bar: the largest error of u lies below it, and not far below.
-
-Covers poisson.solvers.multigrid.estimate.
-"""
+"""The error bar: the largest error of u lies below it, and not far below."""
 
 import math
 from collections.abc import Callable

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The method `fft`: what it asks of a backend, and what it makes of the rounding errors of transforms.
-
-Covers poisson.solvers.fast.
-"""
+"""The method `fft`: what it asks of a backend, and what it makes of the rounding errors of transforms."""
 
 import math
 from dataclasses import replace

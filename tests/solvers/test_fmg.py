@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Full multigrid: it reaches the discretisation error, and says how large that is.
 
-Covers poisson.solvers.multigrid.coarser and poisson.solvers.multigrid.full.
+Covers poisson.solvers.multigrid.coarser.
 """
 
 import itertools

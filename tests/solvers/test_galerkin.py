@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Multigrid with Galerkin coarse grids: iterations whatever the jumps of a, and when ``auto`` takes them.
-
-Covers poisson.solvers.multigrid.galerkin and poisson.solvers.roughness.
-"""
+"""Multigrid with Galerkin coarse grids: iterations whatever the jumps of a, and when ``auto`` takes them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The Jacobi solver: how it ends, what it reads, and that neither the backend nor the loop changes the iterates.
-
-Covers poisson.solvers.loops.
-"""
+"""The Jacobi solver: how it ends, what it reads, and that neither the backend nor the loop changes the iterates."""
 
 import math
 from collections.abc import Callable

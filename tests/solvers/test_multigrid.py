@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Multigrid: contraction factors for every size, mix of faces and ratio of spacings; its levels; its coarsest grid.
 
-Covers poisson.solvers.multigrid.coarsest, poisson.solvers.multigrid.cycle, poisson.solvers.multigrid.hierarchy,
-poisson.solvers.multigrid.settings, poisson.solvers.multigrid.smoothers, poisson.solvers.multigrid.polynomial,
+Covers poisson.solvers.multigrid.settings, poisson.solvers.multigrid.smoothers, poisson.solvers.multigrid.polynomial,
 poisson.solvers.multigrid.red_black and poisson.solvers.multigrid.solver.
 """
 

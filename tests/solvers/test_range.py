@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Values beyond the range of their type: whatever overflows, wherever and by whatever method, the solve has diverged.
 
-Covers poisson.run.certificate, poisson.solvers.iteration and poisson.solvers.stopping.
+Covers poisson.run.certificate.
 """
 
 import math

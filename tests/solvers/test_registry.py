@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The registry of methods and preconditioners: all that is known of a name follows from its entry.
 
-Covers poisson.solvers.entries, poisson.solvers.keys, poisson.solvers.settings and poisson.solvers.multigrid.entry.
+Covers poisson.solvers.multigrid.entry.
 """
 
 import math

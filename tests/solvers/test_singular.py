@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Problems whose solution is determined up to a constant: no Dirichlet face anywhere, and c = 0.
 
-Covers poisson.solvers.balanced, poisson.discrete.balance.
+Covers poisson.solvers.balanced.
 """
 
 import itertools

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Multigrid on axes whose spacings differ much.
-
-Covers poisson.solvers.multigrid.thinning.
-"""
+"""Multigrid on axes whose spacings differ much."""
 
 from typing import Any
 
