@@ -29,7 +29,11 @@ from numpy.typing import NDArray
 from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
+from poisson.mesh.grid import over_slabs
 from poisson.mesh.lattice import Lattice
+
+PLANES = 1 << 16
+"""Nodes of an operator of links that one step makes a full stencil of: its arrays stay in the caches."""
 
 Offset = tuple[int, ...]
 """From a node to a neighbour, along x, y(, z)."""
@@ -214,6 +218,8 @@ class StencilTransfer:
 class Maker(Protocol):
     """The part of a backend that makes and shows arrays."""
 
+    dtype: np.dtype[Any]
+
     def assemble(self, array_shape: tuple[int, ...], slab: Any, /) -> Any: ...
 
     def view(self, array: Any, /) -> Any: ...
@@ -230,29 +236,113 @@ def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullS
     `backend`: where the coefficients are. `operator`: A. `into`: the backend of the type of the new arrays,
     on the same device; without it the same.
     """
-    lattice, dimension = operator.lattice, operator.dimension
+    lattice, dimension, shape = operator.lattice, operator.dimension, operator.array_shape
     offsets = tuple(tuple(int(other == axis) for other in range(dimension)) for axis in range(dimension))
     kept = tuple(offset for offset, axis in zip(offsets, lattice.axes, strict=True) if axis.nodes > 1)
+    into = into or backend
     links = None if operator.links is None else [backend.view(array) for array in operator.links]
     reaction = None if operator.reaction is None else backend.view(operator.reaction)
 
     def slab(xp: ModuleType, start: int, stop: int) -> Any:
-        fixed = reaction < 0 if operator.fixed and reaction is not None else None
-        arrays = []
-        for number in range(start, stop):
-            if number:
-                arrays.append(_conductances(xp, operator, kept[number - 1].index(1), links, fixed)[0])
-                continue
-            c = operator.c if reaction is None else xp.maximum(reaction, 0.0)
-            others = _product(lattice, range(dimension - 1))
-            slowest = lattice.along(dimension - 1, _widths(lattice.axes[-1]))
-            excess = xp.asarray(slowest) * xp.asarray(others) * c
-            for axis in range(dimension):
-                excess = excess + _conductances(xp, operator, axis, links, fixed)[1]
-            arrays.append(excess if fixed is None else xp.where(fixed, 0.0, excess))
-        return xp.stack(arrays)
+        found = xp.empty((stop - start, *shape), dtype=into.dtype)
 
-    return FullStencil(lattice, kept, (into or backend).assemble((1 + len(kept), *operator.array_shape), slab))
+        def fill(first: int, last: int) -> None:
+            planes = _Planes(xp, operator, links, reaction, first, last)
+            for number in range(start, stop):
+                found[number - start, first:last] = planes.link(kept[number - 1].index(1)) if number else planes.excess
+
+        on_host = xp is np
+        over_slabs(shape, fill, getattr(backend, "threads", 1) if on_host else 1, PLANES if on_host else found.size)
+        return found
+
+    return FullStencil(lattice, kept, into.assemble((1 + len(kept), *shape), slab))
+
+
+class _Planes:
+    """What some planes of an operator of links (rows in 2D), ``[first, last)``, are as a full stencil."""
+
+    def __init__(self, xp: ModuleType, operator: Operator, links: Any, reaction: Any, first: int, last: int) -> None:
+        self.xp, self.operator, self.links, self.reaction = xp, operator, links, reaction
+        self.first, self.last = first, last
+        self.fixed: Any = None
+        if operator.fixed and reaction is not None:
+            count = len(reaction)
+            ends = [((first - 1) % count, (first - 1) % count + 1), (first, last), (last % count, last % count + 1)]
+            fixed = xp.concatenate([reaction[start:stop] < 0 for start, stop in ends])  # with a plane beside at both
+            self.fixed = fixed if bool(fixed.any()) else None
+
+    def link(self, axis: int) -> Any:
+        """The links along an axis times the volumes of the other axes."""
+        flow = self._flow(axis)
+        if self.fixed is not None:
+            flow *= ~(self.fixed[1:-1] | self._beside(axis)[1])
+        return flow
+
+    @property
+    def excess(self) -> Any:
+        operator, xp = self.operator, self.xp
+        *others, slowest = range(operator.dimension)
+        c = operator.c if self.reaction is None else xp.maximum(self.reaction[self.first : self.last], 0.0)
+        excess = self._of(_product(operator.lattice, [slowest])) * self._of(_product(operator.lattice, others)) * c
+        for axis, line in enumerate(operator.lattice.axes):
+            if not line.tabulated and self.fixed is None:
+                continue
+            rest: Any = self._walls(axis) if line.tabulated else 0.0
+            if self.fixed is not None:
+                below, above = self._beside(axis)
+                flow = self._flow(axis)
+                rest = rest + flow * above
+                if axis == slowest:
+                    rest[1:] += (flow * self.fixed[1:-1])[:-1]
+                    rest[:1] += self._flow(axis, (self.first - 1) % len(self.reaction), 1) * below[:1]
+                else:
+                    rest += xp.roll(flow * self.fixed[1:-1], 1, axis=operator.lattice.array_axis(axis))
+            excess = excess + rest
+        return excess if self.fixed is None else xp.where(self.fixed[1:-1], 0.0, excess)
+
+    def _beside(self, axis: int) -> tuple[Any, Any]:
+        """Whether the nodes below and above along an axis are those of a mask."""
+        if axis == self.operator.dimension - 1:
+            return self.fixed[:-2], self.fixed[2:]
+        place = self.operator.lattice.array_axis(axis)
+        return tuple(self.xp.roll(self.fixed[1:-1], step, axis=place) for step in (1, -1))
+
+    def _flow(self, axis: int, first: int | None = None, count: int = 0) -> Any:
+        """The links along an axis, to nodes of a mask too; of so many planes, or these."""
+        line, lattice = self.operator.lattice.axes[axis], self.operator.lattice
+        along = line.couplings[1] * _widths(line)
+        if not line.tabulated:
+            along = np.ones(line.nodes)  # across a mirror half a width has the link twice
+        if not line.wraps:
+            along[-1] = 0.0
+        along = self.operator.couplings[axis] * lattice.along(axis, along)
+        first, last = (self.first, self.last) if first is None else (first, first + count)
+        flow = self._of(along, first, last) * self._of(self._others(axis), first, last)
+        if self.links is not None:
+            flow *= self.links[axis][first:last]
+        return flow
+
+    def _walls(self, axis: int) -> Any:
+        """What an axis whose nodes have tables adds to the excess."""
+        lattice, line, xp = self.operator.lattice, self.operator.lattice.axes[axis], self.xp
+        place, (_, _, extra) = lattice.array_axis(axis), line.couplings
+        a: Any = 1.0
+        if self.links is not None:
+            # Products of the size of the grid are formed where the coefficients are.
+            numbers = [each[self.first : self.last] if place == 0 else each for each in line.link_numbers]
+            own = self.links[axis] if place == 0 else self.links[axis][self.first : self.last]
+            below, above = (xp.take(own, xp.asarray(each), axis=place).astype(np.float64) for each in numbers)
+            a = (below + above) / 2.0
+        walls = self.operator.couplings[axis] * lattice.along(axis, extra * _widths(line))
+        return self._of(walls) * self._of(self._others(axis)) * a
+
+    def _others(self, axis: int) -> Any:
+        return _product(self.operator.lattice, (other for other in range(self.operator.dimension) if other != axis))
+
+    def _of(self, values: Any, first: int | None = None, last: int | None = None) -> Any:
+        """The values of a table that broadcasts, on these planes, or others."""
+        every = self.xp.broadcast_to(self.xp.asarray(values), self.operator.array_shape)
+        return every[self.first if first is None else first : self.last if last is None else last]
 
 
 def _product(lattice: Lattice, axes: Iterable[int]) -> Any:
@@ -263,32 +353,6 @@ def _product(lattice: Lattice, axes: Iterable[int]) -> Any:
 def _widths(axis: Axis) -> NDArray[np.float64]:
     """The control widths, in a halo too."""
     return axis.undivided.widths[axis.index]
-
-
-def _conductances(xp: ModuleType, operator: Operator, axis: int, links: Any, fixed: Any) -> tuple[Any, Any]:
-    """The links along an axis times the volumes of the other axes, and what the axis adds to the excess."""
-    lattice, line = operator.lattice, operator.lattice.axes[axis]
-    place, coupling = lattice.array_axis(axis), operator.couplings[axis]
-    _, upper, extra = line.couplings
-    along = upper * _widths(line)
-    if not line.tabulated:
-        along = np.ones(line.nodes)  # across a mirror half a width has the link twice
-    if not line.wraps:
-        along[-1] = 0.0
-    # Products of the size of the grid are formed where the coefficients are.
-    others = xp.asarray(_product(lattice, (other for other in range(lattice.dimension) if other != axis)))
-    a = xp.ones(operator.array_shape) if links is None else links[axis].astype(np.float64)
-    flow = xp.asarray(coupling * lattice.along(axis, along)) * others * a
-    rest: Any = 0.0
-    if line.tabulated:
-        below, above = (xp.take(a, xp.asarray(numbers), axis=place) for numbers in line.link_numbers)
-        rest = xp.asarray(coupling * lattice.along(axis, extra * _widths(line))) * others * ((below + above) / 2.0)
-    if fixed is not None:
-        beyond = xp.roll(fixed, -1, axis=place)
-        cut = xp.where(fixed | beyond, flow, 0.0)
-        rest = rest + xp.where(fixed, 0.0, cut) + xp.roll(xp.where(beyond, 0.0, cut), 1, axis=place)
-        flow = flow - cut
-    return flow, rest
 
 
 def _opposite(offset: Sequence[int]) -> Offset:
