@@ -259,7 +259,7 @@ def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullS
 
 
 class _Planes:
-    """What some planes of an operator of links (rows in 2D), ``[first, last)``, are as a full stencil."""
+    """The full stencil of some planes of an operator of links, or rows in 2D: ``[first, last)``."""
 
     def __init__(self, xp: ModuleType, operator: Operator, links: Any, reaction: Any, first: int, last: int) -> None:
         self.xp, self.operator, self.links, self.reaction = xp, operator, links, reaction
@@ -323,7 +323,7 @@ class _Planes:
         return flow
 
     def _walls(self, axis: int) -> Any:
-        """What an axis whose nodes have tables adds to the excess."""
+        """The terms of the excess that an axis with tables adds."""
         lattice, line, xp = self.operator.lattice, self.operator.lattice.axes[axis], self.xp
         place, (_, _, extra) = lattice.array_axis(axis), line.couplings
         a: Any = 1.0
