@@ -78,8 +78,8 @@ def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterato
     if solver.stopping.stop == "discretisation":
         yield clash("stop", solver.stopping.stop, f'"residual", because {OPEN}')
     for axis, line in enumerate(problem.lattice.axes):
-        if line.tabulated and any(problem.open_faces[2 * axis : 2 * axis + 2]):
-            reason = f"equally spaced nodes along {AXES[axis]}, because {OPEN}"
+        if line.placement and not line.placement.even and any(problem.open_faces[2 * axis : 2 * axis + 2]):
+            reason = f"equally spaced nodes or cells along {AXES[axis]}, because {OPEN}"
             yield Clash(("boundary", f"{AXES[axis]}_lower"), Kind.OPEN.value, reason)
 
 

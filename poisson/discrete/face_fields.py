@@ -430,8 +430,9 @@ def _line(far: Operator, axis: int, ends: Sequence[bool]) -> Closed | Open:
     free = _free(line, ends)
     if len(ends) == 2:
         return Open(line.nodes, free, (1, -1), None, 1 - line.nodes % 2, coupling)
-    sign = -1 if line.rules[0 if ends[0] else 1] is Rule.FIXED else 1
-    return Open(line.nodes, free, (sign,), not ends[0], 0, coupling)
+    wall = 0 if ends[0] else 1
+    sign = -1 if line.rules[wall] is Rule.FIXED or line.walls[wall] > 0.0 else 1
+    return Open(line.nodes, free, (sign,), not ends[0], int(line.offsets[wall] > 0.0), coupling)
 
 
 def _free(line: Axis, ends: Sequence[bool]) -> slice:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.outflow import areas, plane, prescribed
+from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.problem import sampling
 from poisson.problem.problem import number
@@ -66,7 +67,7 @@ def _before_face(discretisation: Discretisation, u: NDArray[Any], face: int) -> 
     problem, place = discretisation.problem, discretisation.whole_lattice.array_axis(face // 2)
     line, end = problem.lattice.axes[face // 2], face % 2
     distance, area = line.offsets[end], line.areas[end]
-    if not distance or not area:
+    if not distance or not area or line.rules[end] is Rule.FIXED:
         return 0.0
     block = plane(discretisation, face, 1)
     a = sampling.wall_coefficient(problem, np, face, block)
@@ -96,7 +97,11 @@ def _of_links(discretisation: Discretisation, u: NDArray[Any], axis: int, start:
     rows = np.arange(start, stop) if place == 0 else np.arange(line.nodes)
     links, shape = rows[rows < line.gaps.size], (-1,) + (1,) * (u.ndim - 1)
     gaps = line.gaps[links].reshape(shape)
-    weights = gaps * line.sections[links].reshape(shape)
+    lengths = line.gaps.copy()
+    for end, rule in enumerate(line.rules):
+        if rule is Rule.FIXED:
+            lengths[-end] += line.offsets[end]  # the slope is the same up to an open face beyond the node
+    weights = (lengths * line.sections)[links].reshape(shape)
     density = (np.diff(along(lambda low, high: u[low:high]), axis=0) / gaps) ** 2 * weights
     if surface := discretisation.surface:
         density *= np.moveaxis(surface.link_coefficients(axis)[start:stop], place, 0)[: len(density)]

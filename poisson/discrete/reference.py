@@ -119,7 +119,7 @@ def _geometry(line: Axis) -> tuple[NDArray[np.float64], NDArray[np.float64], tup
         before = 0.0 if line.placement.on_faces else float(half)
         area = end**power * line.spacing
         if kind.fixes:
-            walls.append(area / before if before else 0.0)
+            walls.append(area / before if before and kind.has_data else 0.0)
         else:
             walls.append(area / (1.0 / alpha + before) if alpha else 0.0)
     areas = edges[1:] ** power if power else 1.0

@@ -120,7 +120,7 @@ class Axis:
     def intervals(self) -> int:
         """Spacings from one end of the whole axis to the other: one fewer than nodes where both lie on the faces."""
         whole = self.undivided
-        return intervals_of(whole.nodes, whole.rules) if whole._on_faces else whole.nodes
+        return intervals_of(whole.nodes, whole.rules) if whole._on_faces or whole.fixed == 2 else whole.nodes
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -158,9 +158,12 @@ class Axis:
 
     @cached_property
     def lengths(self) -> Values:
-        """The control widths in L, half as wide at fixed ends: those of a whole axis add up to the length or ∫ r^p."""
+        """The control widths in L, half as wide at nodes that are fixed on faces: those of a whole axis add up to the
+        length or ∫ r^p.
+        """
         lengths = self.spacing * self.widths
-        lengths[[0, -1]] *= [0.5 if rule is Rule.FIXED else 1.0 for rule in self.rules]
+        if self._on_faces:
+            lengths[[0, -1]] *= [0.5 if rule is Rule.FIXED else 1.0 for rule in self.rules]
         return lengths
 
     @cached_property
@@ -274,9 +277,10 @@ class Axis:
             return None
         if whole.wraps:
             return Transform.FOURIER
-        if whole.placement is not None:
-            return (Transform.CELL_COSINE, Transform.CELL_QUARTER, Transform.CELL_SINE)[spectrum.walls_that_hold(whole)]
-        return (Transform.COSINE, Transform.QUARTER, Transform.SINE)[whole.fixed]
+        if whole._on_faces or whole.fixed == 2:
+            return (Transform.COSINE, Transform.QUARTER, Transform.SINE)[whole.fixed]
+        between_walls = Transform.CELL_COSINE, Transform.CELL_QUARTER, Transform.CELL_SINE
+        return None if whole.fixed else between_walls[spectrum.walls_that_hold(whole)]
 
     @cached_property
     def extremes(self) -> tuple[float, float, float]:
@@ -314,14 +318,26 @@ class Axis:
         if self.whole is not None:
             coarse = self.whole.coarser
             return None if coarse is None else self._coarser_part(self.whole, coarse)
-        nodes = -(-self.nodes // 2) if self.wraps or not self._on_faces else self.nodes // 2 + 1
+        nodes = -(-self.nodes // 2) if self.wraps or not (self._on_faces or self.fixed == 2) else self.nodes // 2 + 1
         if nodes < MIN_NODES or nodes == self.nodes:
             return None
         if self.placement is not None:
-            return self.resized(nodes)
+            return self._between_fixed(nodes) if self.fixed and not self._on_faces else self.resized(nodes)
         # One after the other: the levels of a cycle have always been these numbers to the bit.
         spacing = self.spacing * (self.intervals / intervals_of(nodes, self.rules))
         return Axis(nodes, spacing, self.rules, self.ends)
+
+    def _between_fixed(self, nodes: int) -> Axis:
+        """A coarser axis of cells with the same fixed nodes."""
+        assert self.placement is not None
+        points, upper = self.placement.points, self.rules[1] is Rule.FIXED
+        if self.fixed == 2:
+            return Axis.between(float(points[0]), float(points[-1]), nodes, self.rules)
+        coarse = self.placement.resized(nodes)
+        marks = coarse.marks
+        marks[-upper] = 2.0 * points[-upper] - marks[-2 if upper else 1]
+        found = Axis.placed(type(coarse)(marks, coarse.kinds, coarse.alpha))
+        return replace(found, spacing=self.spacing * self.nodes / nodes)
 
     def resized(self, nodes: int) -> Axis:
         """The whole axis with so many nodes between the same ends; `ValueError` if they are fewer than 3."""

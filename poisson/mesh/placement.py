@@ -211,7 +211,7 @@ class Nodes(Placement):
 
 
 class Cells(Placement):
-    """The centres of cells, so that the faces lie half a cell away from the nodes, and no node is fixed.
+    """The centres of cells, so that the faces lie half a cell away from the nodes. At an open end the node is fixed.
 
     The marks are the boundaries of the cells.
     """
@@ -231,8 +231,7 @@ class Cells(Placement):
         near = bool(np.all(np.abs(self.marks - even) <= 4.0 * np.spacing(np.abs(even).max())))
         self.even, self.edges = near and alpha == (0, 0) and not power, self.marks
         self.widths = np.full_like(self.points, self.length / self.points.size) if self.even else np.diff(self.marks)
-        rule = Rule.WRAP if self.wraps else Rule.MIRROR
-        self.rules = rule, rule
+        self.rules = self._rule(0), self._rule(1)
         distances = self.widths[0] / 2.0, self.widths[-1] / 2.0
         self.walls = self._wall(0, float(distances[0])), self._wall(1, float(distances[1]))
         if power:
@@ -241,9 +240,13 @@ class Cells(Placement):
     def _points(self) -> Values:
         return np.asarray((self.marks[:-1] + self.marks[1:]) / 2.0)
 
+    def _rule(self, end: int) -> Rule:
+        kind = self.kinds[end]
+        return Rule.MIRROR if kind.has_data else kind.rule
+
     def _wall(self, end: int, distance: float) -> float:
         """The half cell and what the face absorbs, one behind the other."""
-        if self.kinds[end].fixes:
+        if self.rules[end] is Rule.MIRROR and self.kinds[end].fixes:
             return 1.0 / distance
         return self.alpha[end] / (1.0 + self.alpha[end] * distance)
 

@@ -92,7 +92,7 @@ def _angles(axis: Axis) -> Values:
     if axis.wraps:
         mode = np.arange(axis.nodes)
         return math.pi * np.minimum(mode, axis.nodes - mode) / axis.nodes
-    if axis.placement is not None:
+    if axis.placement is not None and not axis.fixed:
         return np.asarray(math.pi * (np.arange(axis.nodes) + walls_that_hold(axis) / 2) / (2 * axis.nodes))
     return np.asarray(math.pi * (np.arange(axis.modes) + axis.fixed / 2) / (2 * (axis.nodes - 1)))
 

@@ -54,7 +54,8 @@ class Beyond:
     def at(self, point: tuple[float, ...]) -> tuple[float, Values]:
         """u at a point, and its gradient."""
         lattice = self.lattice
-        place = [(x - low) / h for x, low, h in zip(point, lattice.lower, lattice.spacing, strict=True)]
+        first = [axis.coordinates[0] for axis in lattice.axes]
+        place = [(x - low) / h for x, low, h in zip(point, first, lattice.spacing, strict=True)]
         around = [int(np.floor(p)) + AROUND for p in place]
         farthest = max(int(np.abs(nodes).max()) + count + 1 for nodes, count in zip(around, lattice.shape, strict=True))
         if farthest > FARTHEST:

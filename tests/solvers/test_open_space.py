@@ -73,6 +73,39 @@ def test_a_larger_box_tends_to_it() -> None:
     assert abs(better).max() < 3e-4 * there.max()
 
 
+WALLS: dict[str, Any] = {"x_upper": 0.0, "y_lower": {"neumann": 0.0}}
+
+
+@pytest.mark.parametrize(("method", "backend"), [("fft", "numpy"), ("multigrid", "openmp"), ("cg", "openmp")])
+@pytest.mark.parametrize("centring", ["node", "cell", {"y": "cell"}], ids=str)
+@pytest.mark.parametrize(
+    ("boundary", "more"), [({}, (3, 2, 4, 4, 1, 1)), (WALLS, (5, 0, 0, 3, 1, 1))], ids=["open", "walls"]
+)
+def test_the_box_may_be_any(method: Any, backend: Any, centring: Any, boundary: Any, more: Any) -> None:
+    """With the same charges in a larger box u is the same: of nodes and of cells, and beside walls."""
+    shape, h = (7, 8, 4), 0.25
+    f = np.random.default_rng(5).standard_normal(shape[::-1])
+    inside = tuple(slice(more[2 * axis], more[2 * axis] + shape[axis]) for axis in (2, 1, 0))
+    cells = [centring == "cell" or (centring != "node" and axis == 1) for axis in range(3)]
+    found = []
+    for scale in (0, 1):
+        counts = [count + scale * (more[2 * axis] + more[2 * axis + 1]) for axis, count in enumerate(shape)]
+        source = np.zeros(counts[::-1])
+        source[inside if scale else ...] = f
+        for axis in range(3) if scale else ():
+            for face in (2 * axis, 2 * axis + 1):
+                if more[face] and not cells[axis]:
+                    place = more[face] if face % 2 == 0 else more[face - 1] + shape[axis] - 1
+                    np.moveaxis(source, 2 - axis, 0)[place] *= 0.5
+        lower = [-h * scale * more[2 * axis] for axis in range(3)]
+        upper = [low + h * (count - (not cell)) for low, count, cell in zip(lower, counts, cells, strict=True)]
+        problem = poisson.Problem.on_box(
+            counts, centring=centring, f=source, boundary={**boundary, "all": "open"}, lower=lower, upper=upper
+        )
+        found.append(poisson.solve(problem, method, backend, rtol=1e-12).u)
+    np.testing.assert_allclose(found[0], found[1][inside], rtol=0, atol=1e-10 * abs(found[0]).max())
+
+
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_the_field_of_a_gaussian_charge_is_of_second_order(dimension: int) -> None:
     from scipy.special import erf, exp1
@@ -98,6 +131,8 @@ def test_the_field_of_a_gaussian_charge_is_of_second_order(dimension: int) -> No
 
 def test_charges_count_up_to_the_faces() -> None:
     """A uniformly charged cube that fills the box: at its centre the integral of 1/4πr; of second order."""
+    of_cells = poisson.solve(poisson.Problem.on_box((4,) * 3, centring="cell", f=1.0, boundary="open"), backend="numpy")
+    assert of_cells.face_flux("y_lower") == pytest.approx(1.0 / 6.0, rel=1e-12)
     exact = (3.0 * np.log((np.sqrt(3.0) + 1.0) / (np.sqrt(3.0) - 1.0)) - np.pi / 2.0) / (4.0 * np.pi)
     errors = []
     for nodes in (9, 17, 33):
@@ -156,6 +191,11 @@ def test_what_does_not_go_with_open_faces() -> None:
         with pytest.raises(CaseError) as caught:
             poisson.Solver(problem.having(**given))  # type: ignore[arg-type]
         assert caught.value.mistakes == (line,)
+    for centring in ("node", "cell"):
+        with pytest.raises(CaseError) as caught:
+            poisson.solve(poisson.Problem.on_box(x=[0, 1, 2, 4, 5], y=range(6), centring=centring, boundary="open"))
+        reason = "equally spaced nodes or cells along x, because a face is open"
+        assert caught.value.mistakes[0] == f'boundary.x_lower: "open"; allowed: {reason}'
 
 
 def test_what_varies_inside_does_not_see_how_large_the_box_is() -> None:
@@ -211,20 +251,24 @@ def test_the_capacitances_of_a_sphere_and_a_cube() -> None:
         assert abs(found[1] / exact - 1.0) < 0.015
 
 
-@pytest.mark.parametrize("dimension", [2, 3])
-def test_points_beyond_the_box(dimension: int) -> None:
+@pytest.mark.parametrize(("dimension", "centring"), [(2, "cell"), (2, "node"), (3, "node")])
+def test_points_beyond_the_box(dimension: int, centring: Any) -> None:
     """As on a larger box to the error of cubics, at nodes to rounding, and far away the field of a point charge."""
     h, more, at = 1.0 / 12.0, 4, (0.45, 0.5, 0.55)[:dimension]
-    small = poisson.Problem.on_box((13,) * dimension, f=_charge(*at), boundary="open")
-    solution = poisson.solve(small, backend="numpy")
-    ends = (-more * h,) * dimension, (1.0 + more * h,) * dimension
-    larger = poisson.Problem.on_box((13 + 2 * more,) * dimension, boundary="open", lower=ends[0], upper=ends[1])
+    half = h / 2.0 * (centring == "cell")
+
+    def box(f: Any, more: int) -> poisson.Problem:
+        ends = (-more * h - half,) * dimension, (1.0 + more * h + half,) * dimension
+        count = (13 + 2 * more,) * dimension
+        return poisson.Problem.on_box(count, centring=centring, f=f, boundary="open", lower=ends[0], upper=ends[1])
+
+    solution, larger = poisson.solve(box(_charge(*at), 0), backend="numpy"), box(0.0, more)
     inside = (slice(more, more + 13),) * dimension
     f = np.zeros(larger.lattice.array_shape)
     f[inside] = _charge(*at)(*np.meshgrid(*[np.linspace(0.0, 1.0, 13)] * dimension, indexing="ij")[::-1])
     for axis in range(dimension):
         for end in (0, -1):
-            np.moveaxis(f[inside], axis, 0)[end] *= 0.5
+            np.moveaxis(f[inside], axis, 0)[end] *= 1.0 if half else 0.5
     beyond = poisson.solve(larger.having(f=f), backend="numpy")
     nodes = np.array([-2.0, 0.0, 3.0, 14.0]) * h
     others = (5.0 * h,) * (dimension - 1)
@@ -266,9 +310,10 @@ def test_bodies_of_every_kind_do_not_see_how_large_the_box_is(condition: dict[st
 
 
 @pytest.mark.parametrize("a", [2.0, "where(x > 0.4, where(x < 0.6, 3.0, 1.0), 1.0)"])
-def test_verify_has_the_values_on_open_faces(a: Any) -> None:
+@pytest.mark.parametrize("centring", ["node", "cell"])
+def test_verify_has_the_values_on_open_faces(a: Any, centring: Any) -> None:
     boundary = {"x": "open", "y_lower": {"dirichlet": "x"}, "y_upper": {"neumann": 0.5}}
-    domain = {**GOOD["domain"], "shape": [13, 9]}
+    domain = {**GOOD["domain"], "shape": [13, 9], "centring": centring}
     equation = {"f": 1.0, "a": a}
     case = from_mapping({"equation": equation, "domain": domain, "boundary": boundary}, name="good", folder=Path())
     report = verify(case)
@@ -278,9 +323,12 @@ def test_verify_has_the_values_on_open_faces(a: Any) -> None:
 
 @pytest.mark.usefixtures("backends_by_name")
 @pytest.mark.parametrize("backend", ["numpy", "openmp", "gpu"])
-def test_two_direct_solutions_are_enough(backend: str) -> None:
+@pytest.mark.parametrize("centring", ["node", "cell"])
+def test_two_direct_solutions_are_enough(backend: str, centring: Any) -> None:
     """The second has values on faces that the problem has none for."""
-    problem = poisson.Problem.on_box((13, 9, 7), f="exp(-9*((x - 0.4)**2 + y**2))", boundary="open")
+    boundary: Any = {"node": "open", "cell": {"y_upper": 0.0, "all": "open"}}[centring]
+    f = "exp(-9*((x - 0.4)**2 + y**2))"
+    problem = poisson.Problem.on_box((13, 9, 7), centring=centring, f=f, boundary=boundary)
     found, expected = (poisson.solve(problem, "fft", name) for name in (backend, "numpy"))
     assert found.iterations == expected.iterations == 2
     np.testing.assert_allclose(found.u, expected.u, rtol=0, atol=1e-12 * abs(expected.u).max())
@@ -301,15 +349,17 @@ def test_an_axis_alone_does_not_see_how_long_it_is(boundary: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "ranks", "boundary"),
+    ("method", "ranks", "boundary", "centring"),
     [
-        ("fft", (1, 1, 3), {"z_lower": {"neumann": 1.0}, "x": "periodic"}),
-        ("cg", (1, 2, 2), {"x_lower": {"robin": 0.0, "alpha": 1.0}, "x_upper": {"dirichlet": "y + z"}}),
+        ("fft", (1, 1, 3), {"z_lower": {"neumann": 1.0}, "x": "periodic"}, "node"),
+        ("cg", (1, 2, 2), {"x_lower": {"robin": 0.0, "alpha": 1.0}, "x_upper": {"dirichlet": "y + z"}}, "node"),
+        ("multigrid", (1, 2, 2), {"z_lower": 1.0}, "cell"),
     ],
 )
-def test_ranks_have_the_solution_of_one_process(method: Any, ranks: Any, boundary: Any) -> None:
+def test_ranks_have_the_solution_of_one_process(method: Any, ranks: Any, boundary: Any, centring: Any) -> None:
     f = np.random.default_rng(4).standard_normal((11, 8, 7))
-    problem = poisson.Problem.on_box((7, 8, 11), f=f, c=0.5, boundary={**boundary, "all": "open"})
+    boundary = {**boundary, "all": "open"}
+    problem = poisson.Problem.on_box((7, 8, 11), centring=centring, f=f, c=0.5, boundary=boundary)
     problem = problem.having(initial="x") if method == "cg" else problem
     alone = poisson.solve(problem, method, backend="numpy", rtol=1e-12)
 

@@ -11,7 +11,7 @@ from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Kind, Rule
 from poisson.mesh.placement import Cells, Nodes, Placement
 
-D, N, R, P = Kind.DIRICHLET, Kind.NEUMANN, Kind.ROBIN, Kind.PERIODIC
+D, N, R, P, OPEN = Kind.DIRICHLET, Kind.NEUMANN, Kind.ROBIN, Kind.PERIODIC, Kind.OPEN
 ENDS = ((P, P), *((lower, upper) for lower in (D, N, R) for upper in (D, N, R)))
 ALPHA = (0.7, 2.3)
 
@@ -50,6 +50,12 @@ def example(kind: type[Placement], ends: tuple[Kind, Kind], nodes: int) -> Examp
     """An axis of a kind, balanced control width by control width."""
     placed = placement(kind, ends, nodes)
     return _balanced(issubclass(kind, Cells), ends, placed.points, placed.marks, Axis.placed(placed), kind.__name__)
+
+
+def open_cells(ends: tuple[Kind, Kind], nodes: int) -> Example:
+    """Equal cells with an open end, or two."""
+    placed = Cells(np.linspace(-0.5, 0.8, nodes + 1), ends)
+    return _balanced(True, ends, placed.points, placed.marks, Axis.placed(placed), "Cells")
 
 
 def radius(kind: type[Placement], start: float, upper: Kind, nodes: int, power: int) -> Example:
@@ -103,7 +109,7 @@ def _balanced(
                 flows[node, node] += area * link / (1.0 / alpha + half)
             if end is D and cells:
                 flows[node, node] += area * link / half
-            if end is D and not cells:
+            if end is OPEN or (end is D and not cells):
                 flows[node] = 0.0
         return np.asarray(flows / widths[:, None])
 
@@ -114,6 +120,7 @@ def _balanced(
 def examples(*sizes: int) -> list[Example]:
     """Axes of both kinds with every pair of ends, and radii."""
     straight = [example(kind, ends, nodes) for nodes in sizes for kind in (Nodes, Cells) for ends in ENDS]
+    straight += [open_cells(ends, nodes) for nodes in sizes[1:] for ends in ((OPEN, OPEN), (OPEN, D))]
     radii = ((Nodes, 0.0, D, 1), (Cells, 0.0, R, 1), (Nodes, 0.4, N, 2), (Cells, 0.4, D, 2), (Cells, 0.0, N, 2))
     return straight + [radius(kind, start, upper, sizes[-1], p) for kind, start, upper, p in radii]
 
