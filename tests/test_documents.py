@@ -20,7 +20,8 @@ import poisson
 from poisson import cli
 from poisson.backends.gpu import overlap
 from poisson.case import from_mapping, load
-from poisson.case.schema import AxisTable, BodyTable, CaseFile, FaceTable, ImageTable, InsideTable, PatchTable
+from poisson.case.schema import CaseFile
+from poisson.case.tables import AxisTable, BodyTable, FaceTable, ImageTable, InsideTable, PatchTable
 from poisson.cli import COMMANDS
 from poisson.cli.terms import SharedInvocation
 from poisson.output import hdf5, result

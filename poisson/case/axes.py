@@ -14,7 +14,7 @@ from poisson.errors import CaseError
 from poisson.problem.expressions import parse
 
 if TYPE_CHECKING:
-    from poisson.case.schema import AxisTable
+    from poisson.case.tables import AxisTable
 
 Values = NDArray[np.float64]
 

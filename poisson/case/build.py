@@ -22,8 +22,9 @@ from poisson.case.axes import marks_between, require_one_kind
 from poisson.case.combinations import clashes
 from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, system, validate
-from poisson.case.schema import AxisTable, CaseFile, FileTable, OutputTable
+from poisson.case.schema import CaseFile, OutputTable
 from poisson.case.settings import WITHOUT_VECTORS, Case, Interval, OutputSettings, Units
+from poisson.case.tables import AxisTable, FileTable
 from poisson.errors import CaseError, ExpressionError, PoissonError
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Kind

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from poisson.case.schema import MAX_TITLE, CaseFile
+from poisson.case.schema import CaseFile
+from poisson.case.tables import MAX_TITLE
 from poisson.mesh.boundary import CONDITIONS
 from poisson.problem.fields import HDF5_SUFFIXES
 

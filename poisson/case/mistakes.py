@@ -12,7 +12,8 @@ from pydantic import Tag, ValidationError
 
 from poisson.backends.registry import nearest
 from poisson.case import toml
-from poisson.case.schema import CaseFile, PatchTable, Table
+from poisson.case.schema import CaseFile
+from poisson.case.tables import PatchTable, Table
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import ALL_AXES, CARTESIAN, SYSTEMS, axes_of, faces_of
 from poisson.problem import mistakes as problem

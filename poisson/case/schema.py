@@ -10,17 +10,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
+from pydantic import AfterValidator, Discriminator, Field, Tag, create_model
 
 from poisson.backends.registry import AUTO, backend_names
-from poisson.case.axes import STRETCHES
 from poisson.case.settings import LENGTH, VALUE, FieldName, Interval
-from poisson.mesh.axis import MIN_NODES
-from poisson.mesh.boundary import CONDITIONS, TABLES
-from poisson.mesh.system import SYSTEMS
-from poisson.problem.bodies import SHAPES
+from poisson.case.tables import (
+    FORMULA,
+    MAX_TITLE,
+    BodyTable,
+    BoundaryTable,
+    Data,
+    DomainTable,
+    Formula,
+    NonNegativeData,
+    PositiveData,
+    Real,
+    Table,
+    kind_of,
+    path_of,
+    title_of,
+)
 from poisson.problem.fields import HDF5_SUFFIXES
-from poisson.problem.images import NO_PHASES, phases_of
 from poisson.solvers import registry
 from poisson.solvers.keys import MAX_COUNT, Key, either
 from poisson.solvers.settings import PRECISIONS
@@ -34,28 +44,8 @@ else:
     BackendName = Literal[backend_names()]
     PrecisionName = Literal[PRECISIONS]
 
-MAX_TITLE = 256
-MAX_PATH = 4096
 MAX_RANKS = 10**6
 MAX_UNIT = 32
-
-
-class Table(BaseModel):
-    """A table of the case file: unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _title(text: str) -> str:
-    if not text.isprintable() or len(text) > MAX_TITLE:
-        raise ValueError
-    return text
-
-
-def _path(text: str) -> str:
-    if not (text.isprintable() and 0 < len(text) <= MAX_PATH):
-        raise ValueError
-    return text
 
 
 def unit(text: str) -> str:
@@ -71,11 +61,7 @@ def unit(text: str) -> str:
 def _hdf5(text: str) -> str:
     if not text.lower().endswith(HDF5_SUFFIXES):
         raise ValueError
-    return _path(text)
-
-
-def _kind(item: object) -> str:
-    return "<table>" if isinstance(item, (dict, Table)) else "<text>" if isinstance(item, str) else "<number>"
+    return path_of(text)
 
 
 def _blocks(counts: list[int]) -> list[int]:
@@ -93,64 +79,7 @@ def _interval(text: str) -> str:
     return text
 
 
-Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Nodes = Annotated[int, Field(strict=True, ge=MIN_NODES, le=MAX_COUNT)]
-Corner = Annotated[list[Real], Field(min_length=1, max_length=3)]
-PathText = Annotated[str, AfterValidator(_path)]
-Formula = Annotated[Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text>")], Discriminator(_kind)]
-
 UNIT = f'the name of a unit, such as "m", of at most {MAX_UNIT} printable characters'
-_FORMULA = "a finite number or an expression"
-_FACE = 'a finite number, an expression or a table such as { file = "g.npy" }'
-_CONDITION = f'"open" or {TABLES}, with finite numbers, expressions or files'
-_CORNER = "1, 2 or 3 finite numbers, in the order x(, y(, z))"
-
-
-class FileTable(Table):
-    file: PathText = Field(
-        title="the file with the values at the nodes, relative to the folder of the case file",
-        description="the path of a .npy, .h5 or .hdf5 file",
-    )
-    dataset: PathText | None = Field(
-        default=None,
-        title="the dataset with the values, for an HDF5 file",
-        description="the name of a dataset in an HDF5 file",
-    )
-
-
-Data = Annotated[
-    Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text>")] | Annotated[FileTable, Tag("<table>")],
-    Discriminator(_kind),
-]
-
-
-def _phases(given: dict[str, float]) -> dict[str, float]:
-    phases_of(given)
-    return given
-
-
-class ImageTable(FileTable):
-    file: PathText = Field(
-        title="the file with the values at the nodes, or a pattern for the pages of an image",
-        description='the path of a .npy, .h5, .hdf5, .png, .tif or .tiff file, or of images such as "slices/*.tif"',
-    )
-    phases: Annotated[dict[str, Real], AfterValidator(_phases)] | None = Field(
-        default=None, title="the value of each phase, for a file with labels", description=NO_PHASES
-    )
-
-
-PositiveData = Annotated[
-    Annotated[Real, Field(gt=0.0), Tag("<number>")]
-    | Annotated[str, Tag("<text>")]
-    | Annotated[ImageTable, Tag("<table>")],
-    Discriminator(_kind),
-]
-NonNegativeData = Annotated[
-    Annotated[Real, Field(ge=0.0), Tag("<number>")]
-    | Annotated[str, Tag("<text>")]
-    | Annotated[FileTable, Tag("<table>")],
-    Discriminator(_kind),
-]
 
 
 class EquationTable(Table):
@@ -178,237 +107,7 @@ class EquationTable(Table):
         description='"shortley_weller" or "symmetric"',
     )
     exact: Formula | None = Field(
-        default=None, title="the exact solution, if known; the error is then reported", description=_FORMULA
-    )
-
-
-class AxisTable(Table):
-    nodes: Annotated[list[Real], Field(min_length=MIN_NODES)] | None = Field(
-        default=None,
-        title="the coordinates of the nodes, or with cells those of their faces, from one end of the axis to the other",
-        description=f"a list of at least {MIN_NODES} finite numbers that ascend",
-    )
-    file: PathText | None = Field(
-        default=None,
-        title="a file with these coordinates, relative to the folder of the case file",
-        description="the path of a .npy, .h5 or .hdf5 file",
-    )
-    dataset: str | None = Field(
-        default=None,
-        title="the dataset with the coordinates, for an HDF5 file",
-        description="the name of a dataset in an HDF5 file",
-    )
-    map: str | None = Field(
-        default=None,
-        title="coordinates as a function of s in [0, 1]; its values at 0 and 1 lie on the ends of the axis",
-        description='an expression of s that grows, such as "tanh(2*s)"',
-    )
-    stretch: Literal[tuple(STRETCHES)] | None = Field(  # type: ignore[valid-type]
-        default=None, title="a map that is known by name", description=either(tuple(STRETCHES))
-    )
-    ratio: Annotated[Real, Field(gt=1.0, le=1e6)] | None = Field(
-        default=None,
-        title="with stretch: how many times the widest spacing is the least one",
-        description="a number > 1 and <= 1e6",
-    )
-    towards: Literal["both", "lower", "upper"] | None = Field(
-        default=None,
-        title='with stretch: the end where the spacing is least; "both" where it is left out',
-        description='"both", "lower" or "upper"',
-    )
-
-
-Centring = Literal["node", "cell"]
-
-
-def _centring(axis: str) -> Any:
-    return Field(default=None, title=f"what lies along {axis}", description='"node" or "cell"')
-
-
-class CentringTable(Table):
-    x: Centring | None = _centring("x")
-    y: Centring | None = _centring("y")
-    z: Centring | None = _centring("z")
-    r: Centring | None = _centring("r")
-    phi: Centring | None = _centring("phi")
-
-
-def _axis(axis: str) -> Any:
-    return Field(
-        default=None,
-        title=f"where the nodes along {axis} are, if not equally spaced",
-        description='a table such as { stretch = "tanh", ratio = 10.0 }, { map = "s**2" } or { nodes = [...] }',
-    )
-
-
-class DomainTable(Table):
-    lower: Corner | None = Field(default=None, title="the lower corner of the box", description=_CORNER)
-    upper: Corner | None = Field(default=None, title="the upper corner of the box", description=_CORNER)
-    shape: Annotated[list[Nodes], Field(min_length=1, max_length=3)] | None = Field(
-        default=None,
-        title="nodes or cells along each axis; the last node of a periodic axis, the first one again, is not counted",
-        description=f"1, 2 or 3 integers >= {MIN_NODES}, in the order x(, y(, z))",
-    )
-    x: AxisTable | None = _axis("x")
-    y: AxisTable | None = _axis("y")
-    z: AxisTable | None = _axis("z")
-    r: AxisTable | None = _axis("r")
-    phi: AxisTable | None = _axis("phi")
-    centring: Annotated[
-        Annotated[Centring, Tag("<text>")] | Annotated[CentringTable, Tag("<table>")], Discriminator(_kind)
-    ] = Field(
-        default="node",
-        title="whether u stands at nodes, of which the outermost lie on the faces, or at the centres of cells",
-        description='"node", "cell" or a table of these by axis such as { x = "cell" }',
-    )
-    system: Literal["cartesian", "cylinder", "polar", "sphere"] | None = Field(
-        default=None,
-        title="the coordinates, if not x(, y(, z)): r, or r, z, or r, phi, z of a cylinder; r, phi; or r of a sphere",
-        description=either(tuple(SYSTEMS)),
-    )
-
-
-_ALPHA = 'a finite number >= 0, an expression or a table such as { file = "alpha.npy" }'
-
-if TYPE_CHECKING:
-
-    class FaceTable(Table):
-        alpha: NonNegativeData | None
-else:
-    FaceTable = create_model(
-        "FaceTable",
-        __base__=Table,
-        **{
-            kind.value: (
-                Data | None,
-                Field(default=None, title=kind.meaning, description=f'{_FACE}; "exact" takes {kind.exact}'),
-            )
-            for kind in CONDITIONS
-        },
-        alpha=(NonNegativeData | None, Field(default=None, title="alpha of a Robin face", description=_ALPHA)),
-    )
-
-
-Condition = Annotated[
-    Annotated[FaceTable, Tag("<table>")] | Annotated[Literal["open"], Tag("<text>")],
-    Discriminator(lambda item: "<text>" if isinstance(item, str) else "<table>"),
-]
-Pair = Literal["periodic", "open"]
-
-
-def _pair(axis: str) -> Any:
-    return Field(
-        default=None,
-        title=f"makes both {axis} faces periodic, or open",
-        description=f'"periodic" or "open"; for other conditions use {axis}_lower and {axis}_upper',
-    )
-
-
-class PatchTable(FaceTable):
-    where: str | None = Field(
-        default=None,
-        title="which part of the face it is for; the last table is for the rest",
-        description='a condition such as "abs(x) < 0.2"',
-    )
-
-
-Conditions = Annotated[
-    Annotated[FaceTable, Tag("<table>")]
-    | Annotated[Literal["open"], Tag("<text>")]
-    | Annotated[list[PatchTable], Field(min_length=1), Tag("<list>")],
-    Discriminator(lambda item: {str: "<text>", list: "<list>"}.get(type(item), "<table>")),
-]
-
-
-def _face(axis: str) -> Any:
-    return Field(
-        default=None,
-        title=f"the condition on a face across {axis}",
-        description=f'{_CONDITION}, or a list of these, all but the last with where = "abs(x) < 0.2" or another '
-        f'condition; for both {axis} faces at once also {axis} = "periodic"',
-    )
-
-
-def _radial(name: str) -> Any:
-    wall = " where r does not begin at 0" * name.endswith("lower")
-    return Field(default=None, title=f"the condition at the {name[2:]} end of a radius{wall}", description=_CONDITION)
-
-
-class BoundaryTable(Table):
-    all: Condition | None = Field(
-        default=None,
-        title="the condition on every face without its own condition",
-        description=f'{_CONDITION}; periodic axes have x = "periodic"',
-    )
-    x: Pair | None = _pair("x")
-    y: Pair | None = _pair("y")
-    z: Pair | None = _pair("z")
-    x_lower: Conditions | None = _face("x")
-    x_upper: Conditions | None = _face("x")
-    y_lower: Conditions | None = _face("y")
-    y_upper: Conditions | None = _face("y")
-    z_lower: Conditions | None = _face("z")
-    z_upper: Conditions | None = _face("z")
-    phi: Pair | None = _pair("phi")
-    r_lower: Conditions | None = _radial("r_lower")
-    r_upper: Conditions | None = _radial("r_upper")
-    phi_lower: Conditions | None = _face("phi")
-    phi_upper: Conditions | None = _face("phi")
-
-
-class InsideTable(Table):
-    shape: Literal[tuple(SHAPES)] | None = Field(  # type: ignore[valid-type]
-        default=None, title="a shape by its name", description=either(tuple(SHAPES))
-    )
-    center: Corner | None = Field(default=None, title="the center of a shape", description=_CORNER)
-    radius: Real | None = Field(default=None, title="of a sphere or a cylinder", description="a number > 0")
-    size: Corner | None = Field(default=None, title="the lengths of a box", description=f"{_CORNER}, all > 0")
-    axis: Literal["x", "y", "z"] | None = Field(
-        default=None, title="the axis of a cylinder", description='"x", "y" or "z"'
-    )
-    length: Real | None = Field(
-        default=None, title="the length of a cylinder, which has no ends without it", description="a number > 0"
-    )
-    normal: Corner | None = Field(default=None, title="the outward normal of a half space", description=_CORNER)
-    file: PathText | None = Field(
-        default=None,
-        title="the file with the signed distance at the nodes, or with a mask of the nodes inside",
-        description="the path of a .npy, .h5 or .hdf5 file",
-    )
-    dataset: PathText | None = Field(
-        default=None, title="the dataset, for an HDF5 file", description="the name of a dataset in an HDF5 file"
-    )
-
-
-def _surface(meaning: str) -> Any:
-    return Field(default=None, title=meaning, description=_FORMULA)
-
-
-class BodyTable(Table):
-    name: Annotated[str, AfterValidator(_title)] = Field(
-        default="", title="a name for people and results; by default body1, ...", description="a name of one line"
-    )
-    inside: (
-        Annotated[Annotated[str, Tag("<text>")] | Annotated[InsideTable, Tag("<table>")], Discriminator(_kind)] | None
-    ) = Field(
-        default=None,
-        title="where the body is",
-        description='a condition such as "hypot(x, y) < 0.1", or a table such as { shape = "sphere", center = [0.5, '
-        '0.5], radius = 0.1 } or { file = "distance.npy" }',
-    )
-    dirichlet: Formula | None = _surface("u at the surface and inside")
-    neumann: Formula | None = _surface("a du/dn at the surface, with the normal into the body")
-    robin: Formula | None = _surface("a du/dn + alpha u at the surface, with the normal into the body")
-    alpha: Formula | None = _surface("alpha of a Robin surface")
-    a: Formula | None = _surface("the coefficient a inside")
-    floating: bool = Field(
-        default=False,
-        strict=True,
-        title="a conductor whose potential follows from its charge",
-        description="true or false",
-    )
-    charge: Real | None = Field(
-        default=None, title="the charge of a floating body, 0 without it", description="a finite number"
+        default=None, title="the exact solution, if known; the error is then reported", description=FORMULA
     )
 
 
@@ -478,7 +177,7 @@ class UnitNames(Table):
 Every = Annotated[
     Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT), Tag("<number>")]
     | Annotated[str, AfterValidator(_interval), Tag("<text>")],
-    Discriminator(_kind),
+    Discriminator(kind_of),
 ]
 
 
@@ -509,7 +208,7 @@ class OutputTable(Table):
 
 
 class CaseFile(Table):
-    title: Annotated[str, AfterValidator(_title)] | None = Field(
+    title: Annotated[str, AfterValidator(title_of)] | None = Field(
         default=None, title="a title for people", description=f"one line of at most {MAX_TITLE} printable characters"
     )
     equation: EquationTable = Field(

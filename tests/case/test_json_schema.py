@@ -13,7 +13,8 @@ from support.places import ROOT
 
 from poisson.backends.registry import backend_names
 from poisson.case import examples, json_schema
-from poisson.case.schema import CaseFile, FaceTable, FileTable
+from poisson.case.schema import CaseFile
+from poisson.case.tables import FaceTable, FileTable
 from poisson.cli import main
 
 CASES = sorted((ROOT / "cases").glob("*.toml"))
