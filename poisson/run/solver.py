@@ -40,6 +40,7 @@ from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.request import BackendName, Method, Options, Precision, Request
 from poisson.run.solution import Interrupted, Solution
 from poisson.solvers import registry
+from poisson.solvers.iteration import Task
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer
 
@@ -506,12 +507,9 @@ class Solver:
         if problem.guess and setup.operator.singular and not begun:
             remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
         method = setup.method_for(guess=problem.guess)
-        result = method.solve(
-            *(setup.u, setup.source),
-            stopping=replace(stopping, begun=begun) if begun else stopping,
-            observer=observer,
-            interrupted=between,
-        )
+        if begun:
+            stopping = replace(stopping, begun=begun)
+        result = method.run(Task(setup.u, setup.source, stopping, observer, between))
         setup.backend.synchronize()
         times["solve"] = clock.seconds()
         with ranks.agreed():

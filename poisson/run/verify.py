@@ -29,6 +29,7 @@ from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.result_fields import Evaluation, error_of
 from poisson.run.solution import Solution
 from poisson.solvers import registry
+from poisson.solvers.iteration import Method, Task
 from poisson.solvers.open_space import NOISE
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult, Stopping
@@ -257,18 +258,15 @@ class _Direct:
         return left_over + (4.0 * rounding + settled) * float(np.abs(self._u).max())
 
 
-class _Factored:
+class _Factored(Method):
     """A method: the direct solution with the values that u has at fixed nodes."""
 
     def __init__(self, factors: reference.Direct) -> None:
         self._factors = factors
 
-    def solve(self, u: Any, f: Any, **given: Any) -> SolveResult:
-        u[...] = self._factors.solution(f, u)
-        return SolveResult(Status.CONVERGED, 1, u, None, 0.0, ())
-
-    def refresh(self) -> bool:
-        return False
+    def run(self, task: Task) -> SolveResult:
+        task.u[...] = self._factors.solution(task.f, task.u)
+        return SolveResult(Status.CONVERGED, 1, task.u, None, 0.0, ())
 
 
 def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:

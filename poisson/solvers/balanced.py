@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from poisson.backends.base import Array, Operations
-from poisson.solvers.iteration import Interruption, Iterate, Method, Norms, Watch, never
+from poisson.solvers.iteration import Iterate, Method, Norms, Task, Watch
 from poisson.solvers.spectrum import weighted_mean, without_reaction
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
+from poisson.solvers.stopping import SolveResult
 
 MOST_ROUNDS = 10
 """Each reduces the residual to some part of c by the smallest eigenvalue without it."""
@@ -19,7 +19,7 @@ GAIN = 0.5
 """A round is worth another one if it leaves less than this part of the residual."""
 
 
-class BalancedMethod:
+class BalancedMethod(Method):
     """Solves for the constant by the balance of the whole, and for the rest by a method for the problem with c = 0.
 
     The differences of A see nothing of a constant, so its part of the residual, ∫f − ∫c u, is known far below the
@@ -55,19 +55,11 @@ class BalancedMethod:
         self._backend.fill(self._e, 1.0)
         return weighted_mean(self._operations, operator.reaction, self._e, self._place)
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`)."""
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`)."""
         operations, backend = self._operations, self._backend
-        f = operations.settled(f)
-        watch = Watch(operations, stopping, observer, self._place)
+        u, f = task.u, operations.settled(task.f)
+        watch = Watch(operations, task, self._place)
         source, guess = watch.source(f), self._residual(u, f)
         now = self._balanced(u, f)
         status, done = watch.begin(source, now, lambda: u, guess), 0
@@ -75,11 +67,8 @@ class BalancedMethod:
             if status is not None:
                 break
             backend.fill(self._e, 0.0)
-            left = watch.most - done
-            aim = replace(stopping, rtol=0.0, atol=GAIN * watch.target, data=0.0, max_iterations=left, begun=None)
-            later = Later(observer, watch.before + done) if observer else None
-            whole = partial(self._whole, u, watch, done, interrupted)
-            result = self.method.solve(self._e, self._r, stopping=aim, observer=later, interrupted=whole)
+            part = watch.part(self._e, self._r, GAIN * watch.target, done, partial(self._whole, u))
+            result = self.method.run(part)
             backend.axpby(1.0, result.u, 1.0, u)
             done, before = done + result.iterations, now
             if not result.status.success and watch.norm(self._residual(u, f)) > watch.norm(before):
@@ -89,11 +78,11 @@ class BalancedMethod:
             if status is None and not (result.status.success and watch.norm(now) < GAIN * watch.norm(before)):
                 broken_off = result.status in (Status.INTERRUPTED, Status.MAX_ITERATIONS)
                 status = result.status if broken_off else watch.stalled()
-            status = status or watch.limit(done, interrupted)
+            status = status or watch.limit(done)
         return watch.result(status or Status.STAGNATED, done, u, self._r)
 
-    def _whole(self, u: Array, watch: Watch, done: int, interrupted: Interruption, part: Iterate) -> bool:
-        """Show the sum of u and of an iterate of its correction."""
+    def _whole(self, u: Array, part: Iterate) -> Iterate:
+        """The sum of u and of an iterate of its correction."""
 
         def together() -> Array:
             if self._sum is None:
@@ -102,8 +91,7 @@ class BalancedMethod:
             self._backend.axpby(1.0 / part.factor, part.u(), 1.0, self._sum)
             return self._sum
 
-        iterations, history = watch.before + done + part.iterations, watch.monitor.history
-        return interrupted(Iterate(iterations, together, 1.0, watch.target, history))
+        return replace(part, u=together, factor=1.0)
 
     def _balanced(self, u: Array, f: Array) -> Norms:
         """Add to u the constant for which the residual has no mean, and return the norms of that residual."""

@@ -15,23 +15,13 @@ from poisson.errors import ResourceError
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
 from poisson.solvers.expected import STRONG_ANGLE, Offer, Question
-from poisson.solvers.iteration import (
-    KRYLOV_GROWTH,
-    Interruption,
-    Method,
-    Norms,
-    Preconditioner,
-    Watch,
-    factor_for,
-    lend,
-    never,
-)
+from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Preconditioner, Task, Watch, factor_for, lend
 from poisson.solvers.mixed import MixedConjugateGradients
 from poisson.solvers.roughness import has_products
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import DRIFT, remove_mean
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Observer, Patience, SolveResult, Stopping
+from poisson.solvers.stopping import Patience, SolveResult
 
 GAIN = 0.5
 """A restart from the true residual is worth another one if it leaves less than this part of it."""
@@ -66,7 +56,7 @@ class Diagonal:
         return True
 
 
-class ConjugateGradients:
+class ConjugateGradients(Method):
     """Conjugate gradients in the inner product of the trapezoidal weights, in which A is symmetric.
 
     An iteration makes two passes besides the preconditioner: `direction` (the new direction, A times it, their product)
@@ -93,24 +83,17 @@ class ConjugateGradients:
         self._norms, self._product = backend.reduction(), backend.reduction()
         self._weighted = not operator.lattice.has_one_volume
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`).
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`).
 
         Values of f that are smaller than the largest by all of the range of float64 may be lost.
         """
-        watch = Watch(self._operations, stopping, observer, self._norms, KRYLOV_GROWTH, recursive=True)
+        u, f = task.u, task.f
+        watch = Watch(self._operations, task, self._norms, KRYLOV_GROWTH, recursive=True)
         source, residual = watch.source(f), self._residual(u, f)
         factor = factor_for(max(source[1], residual[1]))
         if factor == 1.0:
-            status, done = self._iterate(u, f, watch, source, residual, stopping, interrupted)
+            status, done = self._iterate(task, watch, source, residual)
             return watch.result(status, done, u, self._r)
         # Products of such residuals may leave the range of float64, those of a multiple by a power of two do not; and
         # the iterates are the same.
@@ -119,7 +102,7 @@ class ConjugateGradients:
         self._scale(f, factor)
         try:
             source, residual = watch.source(f), self._residual(u, f)
-            status, done = self._iterate(u, f, watch, source, residual, stopping, interrupted)
+            status, done = self._iterate(task, watch, source, residual)
         finally:
             self._scale(u, 1.0 / factor)
             self._scale(f, 1.0 / factor)
@@ -129,20 +112,11 @@ class ConjugateGradients:
         """Go over to other coefficients (`Method.refresh`)."""
         return self._preconditioner is None or self._preconditioner.refresh()
 
-    def _iterate(
-        self,
-        u: Array,
-        f: Array,
-        watch: Watch,
-        source: Norms,
-        residual: Norms,
-        stopping: Stopping,
-        interrupted: Interruption,
-    ) -> tuple[Status, int]:
+    def _iterate(self, task: Task, watch: Watch, source: Norms, residual: Norms) -> tuple[Status, int]:
         """How it ended, and the iterations; `source` and `residual` are the norms of f and of the first residual."""
         operations, backend, norms = self._operations, self._backend, self._norms
         operator = operations.operator
-        every = max(1, stopping.check_every)
+        u, f, every = task.u, task.f, max(1, task.stopping.check_every)
         status = watch.begin(source, residual, lambda: u)
         done, squares, restart, before = 0, residual[0], True, 0.0
         course = _Course(operations, watch, residual)
@@ -168,7 +142,7 @@ class ConjugateGradients:
                     if operator.singular and course.drifts(reduced):
                         squares = self._project(q)[0]
                     if done % every == 0 or done >= watch.most:
-                        status = watch.judge(done, reduced) or watch.limit(done, interrupted)
+                        status = watch.judge(done, reduced) or watch.limit(done)
                     continue
             if operator.singular:
                 remove_mean(operations, u, self._spare[0], norms)
@@ -180,7 +154,7 @@ class ConjugateGradients:
             if status is None and not course.restarts(reduced, u):
                 course.give_best(u)
                 status = watch.stalled()
-            status = status or watch.limit(done, interrupted)
+            status = status or watch.limit(done)
         return status, done
 
     def _project(self, work: Array) -> Norms:

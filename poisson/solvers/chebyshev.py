@@ -9,10 +9,10 @@ from functools import partial
 
 from poisson.backends.base import Array, Operations
 from poisson.solvers.entries import MethodEntry, so_many
-from poisson.solvers.iteration import Interruption, Norms, Watch, given_source, never, relax
+from poisson.solvers.iteration import Method, Norms, Task, Watch, given_source, relax
 from poisson.solvers.loops import MOST_SWEEPS_PER_READ, sweep_through
 from poisson.solvers.spectrum import ZeroMean, chebyshev_omegas, chebyshev_rate, jacobi_bounds
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.stopping import SolveResult
 
 E_FOLDS = 4.0
 """A polynomial reduces the error at least by so many factors of e, so that few sweeps go to its start."""
@@ -24,7 +24,7 @@ INTERMEDIATE_GROWTH = 1e12
 """Within a polynomial, and in another norm than that of the theory, the residual may grow before it falls."""
 
 
-class Chebyshev:
+class Chebyshev(Method):
     """Jacobi sweeps with the weights of Chebyshev polynomials, until the residual norm reaches its target.
 
     The bounds of the spectrum are known in closed form for constant coefficients and computed by a Lanczos process for
@@ -63,19 +63,12 @@ class Chebyshev:
             self._recorded.clear()
         return True
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`)."""
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`)."""
         operations, backend, norms = self._operations, self._backend, self._norms
         operator = operations.operator
-        watch = Watch(operations, stopping, observer, norms, INTERMEDIATE_GROWTH, local=True)
+        u, f, stopping = task.u, task.f, task.stopping
+        watch = Watch(operations, task, norms, INTERMEDIATE_GROWTH, local=True)
         source = watch.source(f)
         self._mean.begin()
         given = given_source(source, f)
@@ -96,7 +89,7 @@ class Chebyshev:
 
         status = watch.begin(source, residual(), lambda: pair[0])
         every = -(-max(stopping.check_every, 1) // self.degree) * self.degree
-        status, done = relax(watch, status, advance, residual, every, interrupted)
+        status, done = relax(watch, status, advance, residual, every)
         return watch.result(status, done, *pair)
 
     def _polynomial(self, degree: int, pair: list[Array]) -> None:

@@ -12,11 +12,11 @@ from functools import partial
 from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, describe, patience_with
-from poisson.solvers.iteration import Interruption, Iterate, ManyMethod, Method, never
+from poisson.solvers.iteration import Interruption, Iterate, ManyMethod, Method, Task
 from poisson.solvers.roughness import has_products
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Begun, Later, Observer, Patience, SolveResult, Stopping
+from poisson.solvers.stopping import Begun, Later, Patience, SolveResult, Stopping
 
 OF_AVERAGES = Patience(reads=30, factor=1e3)
 """The progress of conjugate gradients with averaged coarse grids, before those with products go on. Where averages do,
@@ -25,7 +25,7 @@ OF_AVERAGES = Patience(reads=30, factor=1e3)
 log = logging.getLogger(__name__)
 
 
-class ChosenMethod:
+class ChosenMethod(Method):
     """A method with those that stand by.
 
     `operations`: those of A. `settings`: of the method. `method`: the method, with its set-up done. `make`: sets up a
@@ -42,26 +42,15 @@ class ChosenMethod:
         products = operator.links is not None and has_products(operations.backend, operator)
         self._chain = (settings, *alternatives(settings, products))
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`). The methods go on from the iterate of the one before, to the same target."""
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`). The methods go on from the iterate of the one before, to the same target."""
+        u, f, stopping, observer, interrupted = task
         first, *others = self._behind(stopping.begun)
         if first != self._chain[0]:
             f = self._operations.settled(f)
         instead = stopping.begun.instead if stopping.begun else ""
-        result = self._methods[first].solve(
-            *(u, f),
-            stopping=replace(stopping, patience=self._patience(first)),
-            observer=observer,
-            interrupted=partial(_named, interrupted, instead),
-        )
+        patient, shown = replace(stopping, patience=self._patience(first)), partial(_named, interrupted, instead)
+        result = self._methods[first].run(Task(u, f, patient, observer, shown))
         for settings in others:
             if not _stalled(result) or result.iterations >= stopping.max_iterations or not self._stands_by(settings):
                 break
@@ -74,12 +63,9 @@ class ChosenMethod:
                 self._operations.backend.axpby(1.0, result.u, 0.0, u)
             begun = Begun(result.iterations, result.target, result.history, same=False)
             instead = describe(settings, "")
-            result = self._methods[settings].solve(
-                *(u, f),
-                stopping=replace(stopping, begun=begun, patience=self._patience(settings)),
-                observer=Later(observer, 0) if observer else None,
-                interrupted=partial(_named, interrupted, instead),
-            )
+            patient = replace(stopping, begun=begun, patience=self._patience(settings))
+            later, shown = Later(observer, 0) if observer else None, partial(_named, interrupted, instead)
+            result = self._methods[settings].run(Task(u, f, patient, later, shown))
             first = settings
         return replace(result, instead=instead)
 

@@ -16,12 +16,12 @@ from poisson.errors import CaseError
 from poisson.problem.problem import Problem
 from poisson.solvers.entries import Clash, MethodEntry, PreconditionerEntry, clash, so_many
 from poisson.solvers.expected import Offer, Question
-from poisson.solvers.iteration import Interruption, Norms, Watch, never
+from poisson.solvers.iteration import Method, Norms, Task, Watch
 from poisson.solvers.loops import sweep_through
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import chebyshev_roots, weighted_mean
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.stopping import SolveResult, Stopping
 from poisson.solvers.together import Together
 
 MOST_REFINEMENTS = 3
@@ -32,7 +32,7 @@ POLISH = tuple(1.0 / root for root in chebyshev_roots(0.6, 2.0, [3.0, 2.0, 1.0, 
 their residual is in the upper part of the spectrum, and these leave a thirtieth of it for a tenth of the time."""
 
 
-class FastTransform:
+class FastTransform(Method):
     """Solves by fast transforms and certifies the residual; where rounding left too much, improves the solution.
 
     `operations`: those of A, with constant coefficients. Raises `CaseError` if the coefficients vary.
@@ -68,20 +68,13 @@ class FastTransform:
             self._at_once = _AtOnce(self._operations, self._work, self._norms)
         return True
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`); one iteration is one solution by transforms."""
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`); one iteration is one solution by transforms."""
         operations, backend, norms = self._operations, self._backend, self._norms
+        u, f, stopping = task.u, task.f, task.stopping
         values = stopping.boundary > 0.0
         solver = self._solver if values or stopping.more_held else self._unheld
-        watch = Watch(operations, stopping, observer, norms, growth=math.inf)
+        watch = Watch(operations, task, norms, growth=math.inf)
         pair: list[Array] = [u, self._kept]
 
         def other() -> Array:
@@ -119,7 +112,7 @@ class FastTransform:
                 f, pair[1] = operations.settled(f), other()
                 self._polish(pair, f)
                 now = residual()
-            status = watch.judge(done, now) or watch.limit(done, interrupted)
+            status = watch.judge(done, now) or watch.limit(done)
             if status is None and (done > MOST_REFINEMENTS or not now[0] < best):
                 status = watch.stalled()
             best = min(best, now[0])

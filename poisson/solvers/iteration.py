@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from poisson.backends.base import Array, Operations, Reduction
 from poisson.errors import ResourceError
 from poisson.solvers.rounding import LOCAL_ERROR, at_rounding, at_rounding_in_norm, largest_correction
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import GROWTH, Monitor, Observer, Patience, SolveResult, Stopping
+from poisson.solvers.stopping import GROWTH, Later, Monitor, Observer, Patience, SolveResult, Stopping
 
 Norms = tuple[float, float]
 """(Σ r², max |r|) as `Backend.read` gives them."""
@@ -60,7 +61,28 @@ def never(iterate: Iterate) -> bool:
     return False
 
 
-class Method(Protocol):
+class Task(NamedTuple):
+    """A system A u = f to be solved, and what ends its solution.
+
+    `u` (Array, shape of the grid): initial guess in U, with the Dirichlet values at fixed nodes. Overwritten. `f`
+    (Array, shape and dtype of `u`): source with the face terms, in U/L², zero at fixed nodes. Keeps its values.
+    `stopping`: tolerances, the norm they are measured in, the limit on iterations, and what the solve has behind it.
+    `observer`: told the target at the start and every norm read. `interrupted`: shown the complete iterate now and
+    then; true ends the solve.
+    """
+
+    u: Array
+    f: Array
+    stopping: Stopping
+    observer: Observer | None = None
+    interrupted: Interruption = never
+
+
+Shown = Callable[[Iterate], Iterate]
+"""The iterate of a whole solve, from one of a system that is solved on the way."""
+
+
+class Method(ABC):
     """A method with its set-up done: it solves for many right-hand sides."""
 
     def solve(
@@ -72,14 +94,15 @@ class Method(Protocol):
         observer: Observer | None = None,
         interrupted: Interruption = never,
     ) -> SolveResult:
+        """Solve A u = f, as `run` does."""
+        return self.run(Task(u, f, stopping, observer, interrupted))
+
+    @abstractmethod
+    def run(self, task: Task) -> SolveResult:
         """Solve A u = f.
 
-        `u` (Array, shape of the grid): initial guess in U, with the Dirichlet values at fixed nodes. Overwritten. `f`
-        (Array, shape and dtype of `u`): source with the face terms, in U/L², zero at fixed nodes. Keeps its values.
-        `stopping`: tolerances, the norm they are measured in, the limit on iterations, and what the solve has behind
-        it. `observer`: told the target at the start and every norm read. `interrupted`: shown the complete iterate now
-        and then; true ends the solve. Returns: how it ended, the last iterate, and the history of the residual norm in
-        U/L². The arrays in it may be `u` or the solver's own, which its next solve overwrites.
+        Returns: how it ended, the last iterate, and the history of the residual norm in U/L². The arrays in it may be
+        `u` or the solver's own, which its next solve overwrites.
         """
 
     def refresh(self) -> bool:
@@ -90,6 +113,7 @@ class Method(Protocol):
 
         Returns: whether it could; otherwise the method must be made anew.
         """
+        return False
 
 
 @runtime_checkable
@@ -133,8 +157,7 @@ class Watch:
     """Follows one solve.
 
     `operations`: those of A.
-    `stopping`: tolerances and limits.
-    `observer`: told the target at the start and every norm.
+    `task`: what is solved.
     `result`: a place for the norms that the watch asks for itself.
     `growth`: a residual that has grown by this factor diverges.
     `patience`: with less progress the solve has stalled, unless `stopping` has its own.
@@ -150,8 +173,7 @@ class Watch:
     def __init__(
         self,
         operations: Operations,
-        stopping: Stopping,
-        observer: Observer | None,
+        task: Task,
         result: Reduction,
         growth: float = GROWTH,
         patience: Patience | None = None,
@@ -162,8 +184,8 @@ class Watch:
         self._backend, self._operator = operations.backend, operations.operator
         self._recursive = recursive
         self._may_overflow = False
-        self._stopping = stopping
-        self._observer = observer
+        self._stopping = stopping = task.stopping
+        self._observer, self._interrupted = task.observer, task.interrupted
         self._result = result
         self._growth = growth
         self._patience = stopping.patience or patience
@@ -261,13 +283,29 @@ class Watch:
         """How a solve ends that makes no progress any more."""
         return self.monitor.stalled()
 
-    def limit(self, done: int, interrupted: Interruption) -> Status | None:
+    def limit(self, done: int) -> Status | None:
         """A status if the solve must end although nothing is wrong; asked where there is a complete iterate."""
         assert self._iterate is not None
         history = self.monitor.history
-        if interrupted(Iterate(self.before + done, self._iterate, self.factor, self.target, history)):
+        if self._interrupted(Iterate(self.before + done, self._iterate, self.factor, self.target, history)):
             return Status.INTERRUPTED
         return Status.MAX_ITERATIONS if done >= self.most else None
+
+    def part(self, u: Array, f: Array, atol: float, done: int, shown: Shown | None = None) -> Task:
+        """A system that is solved on the way, after so many iterations, down to a residual norm.
+
+        `shown`: gets iterates of this system with the iterations, target and history of the whole solve.
+        """
+        left = self.most - done
+        stopping = replace(self._stopping, rtol=0.0, atol=atol, data=0.0, max_iterations=left, begun=None)
+        before = self.before + done
+
+        def interrupted(it: Iterate) -> bool:
+            history = self.monitor.history
+            whole = replace(it, iterations=before + it.iterations, target=self.target, history=history)
+            return self._interrupted(shown(whole) if shown else whole)
+
+        return Task(u, f, stopping, Later(self._observer, before) if self._observer else None, interrupted)
 
     def result(self, status: Status, done: int, u: Array, work: Array, norms: Norms | None = None) -> SolveResult:
         """The result of the solve."""
@@ -363,12 +401,7 @@ def given_source(source: Norms, f: Array) -> Array | None:
 
 
 def relax(
-    watch: Watch,
-    status: Status | None,
-    advance: Callable[[int], None],
-    norms: Callable[[], Norms],
-    every: int,
-    interrupted: Interruption,
+    watch: Watch, status: Status | None, advance: Callable[[int], None], norms: Callable[[], Norms], every: int
 ) -> tuple[Status, int]:
     """Advance by `every` iterations at a time, reading the norms after each, until the solve must end.
 
@@ -377,7 +410,6 @@ def relax(
     `advance`: does so many iterations.
     `norms`: the norms of the residual of the current iterate.
     `every`: iterations between two reads.
-    `interrupted`: shown the iterate after every read.
 
     Returns: How it ended, and the iterations done.
     """
@@ -386,5 +418,5 @@ def relax(
         count = watch.until_read(done, every)
         advance(count)
         done += count
-        status = watch.judge(done, norms()) or watch.limit(done, interrupted)
+        status = watch.judge(done, norms()) or watch.limit(done)
     return status, done

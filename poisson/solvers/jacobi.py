@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
 from poisson.solvers.entries import USUAL_HALO, Clash, Given, MethodEntry, Sizes, clash
-from poisson.solvers.iteration import Interruption, Watch, given_source, never
+from poisson.solvers.iteration import Method, Task, Watch, given_source
 from poisson.solvers.keys import Settings, word
 from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ, SWEEPS, Loop
 from poisson.solvers.settings import Relaxation, SolverSettings
 from poisson.solvers.spectrum import jacobi_bounds, red_black, uniform
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.stopping import SolveResult
 
 READS_PER_E_FOLD = 50
 """With ``check_every = 0`` the norm is read so often while it falls by a factor e …"""
@@ -65,7 +65,7 @@ class JacobiSettings(Settings):
     )
 
 
-class Jacobi:
+class Jacobi(Method):
     """Weighted Jacobi sweeps until the residual norm reaches its target.
 
     `operations`: those of A, on ``(nz, ny, nx)`` nodes (``(ny, nx)`` in 2D). `omega`: damping, dimensionless, 0 < ω ≤
@@ -110,16 +110,8 @@ class Jacobi:
             self._made = None
         return True
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`).
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`).
 
         A sweep computes the residual of the iterate that it starts from, so a read after sweep k gives the norm of the
         iterate after k − 1 sweeps. Where that has converged, the norm of the last iterate decides, which is what is
@@ -128,7 +120,8 @@ class Jacobi:
         """
         operations, backend, norms = self._operations, self._backend, self._norms
         operator = operations.operator
-        watch = Watch(operations, stopping, observer, norms, local=True)
+        u, f, stopping = task.u, task.f, task.stopping
+        watch = Watch(operations, task, norms, local=True)
         source = watch.source(f)
         given = given_source(source, f)
         loop = self._loop(u, given)
@@ -152,7 +145,7 @@ class Jacobi:
                 status = watch.judge(done, backend.read(norms))
                 if status is None and following:
                     loop.begin(following)  # again: the residual took the place of what was begun
-            status = status or watch.limit(done, interrupted)
+            status = status or watch.limit(done)
         return watch.result(status, done, loop.u, loop.work)
 
     def _loop(self, u: Array, f: Array | None) -> Loop:

@@ -14,11 +14,11 @@ from poisson.discrete.transfer import Interpolation
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
-from poisson.solvers.iteration import KRYLOV_GROWTH, Interruption, Norms, Preconditioner, Watch, factor_for, lend, never
+from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Preconditioner, Task, Watch, factor_for, lend
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.spectrum import ZeroMean, nearly_singular, without_reaction
-from poisson.solvers.stopping import SMALLEST_SUM, Observer, Patience, SolveResult, Stopping
+from poisson.solvers.stopping import SMALLEST_SUM, Patience, SolveResult
 
 PATIENCE = Patience(reads=20, factor=2.0)
 """Cycles that reduce the residual by less have stalled."""
@@ -31,7 +31,7 @@ ASTRAY = 30.0
 """The factor above the least residual so far at which, late in a solve, the directions begin anew as well."""
 
 
-class DefectCorrection:
+class DefectCorrection(Method):
     """Computes the residual in float64, solves for its correction in float32, and adds that in float64.
 
     The residual is scaled by a power of two, so that the float32 values neither over- nor underflow. With a full
@@ -60,24 +60,17 @@ class DefectCorrection:
         if inner.settings.full and not inner.cycle.galerkin and inner.cycle.grids:
             self._start = _Start(operations, inner)
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`); the iterations are cycles.
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`); the iterations are cycles.
 
         Raises `ValueError` if `stopping` asks for the discretisation error, which full multigrid in one precision
         estimates.
         """
+        u, f, stopping = task.u, task.f, task.stopping
         if stopping.stop != "residual":
             raise ValueError("stop = 'discretisation' needs float64 or float32, not mixed precision")
         backend, norms = self._backend, self._norms
-        watch = Watch(self._operations, stopping, observer, norms, patience=PATIENCE)
+        watch = Watch(self._operations, task, norms, patience=PATIENCE)
         source, guess = watch.source(f), None
         self._inner.begin()
         self._mean.begin()
@@ -104,7 +97,7 @@ class DefectCorrection:
             self._mean.follow(u, watch.norm(now), self._work)
             done += made
             now = self._defect(u, f, factor)
-            status = watch.judge(done, now) or watch.limit(done, interrupted)
+            status = watch.judge(done, now) or watch.limit(done)
         return watch.result(status, done, u, None)
 
     def refresh(self) -> bool:
@@ -116,7 +109,7 @@ class DefectCorrection:
         return self._backend.read(self._norms)
 
 
-class MixedConjugateGradients:
+class MixedConjugateGradients(Method):
     """Preconditioned conjugate gradients in float32 whose iterate and residual are in float64.
 
     An iteration makes the preconditioned residual, the direction and the step along it in float32. The step is added to
@@ -150,18 +143,11 @@ class MixedConjugateGradients:
         self._spare = [*lent, *(companion.empty(shape) for _ in range(4 - len(lent)))]
         self._norms, self._product = backend.reduction(), companion.reduction()
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`)."""
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`)."""
         backend, companion, inner = self._backend, self._companion, self._inner
-        watch = Watch(self._operations, stopping, observer, self._norms, KRYLOV_GROWTH)
+        u, f = task.u, task.f
+        watch = Watch(self._operations, task, self._norms, KRYLOV_GROWTH)
         source = watch.source(f)
         factor = factor_for(source[1])
         now = self._defect(u, f, factor)
@@ -206,7 +192,7 @@ class MixedConjugateGradients:
                 without, least, in_vain = 0, norm, False
             # Where the residual is rounding errors, directions that follow upon each other lead away from the solution.
             restart = norm > ASTRAY * least and least < late
-            status = watch.judge(done, now) or watch.limit(done, interrupted)
+            status = watch.judge(done, now) or watch.limit(done)
         return watch.result(status, done, u, None)
 
     def refresh(self) -> bool:

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
-from poisson.solvers.iteration import Interruption, Method, never
+from poisson.solvers.iteration import Method, Task
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
+from poisson.solvers.stopping import Later, SolveResult
 
 ROUNDS = 40
 """Rounds at most."""
@@ -37,7 +37,7 @@ up to which each solution in the box is uncertain."""
 log = logging.getLogger(__name__)
 
 
-class OpenSpace:
+class OpenSpace(Method):
     """A method in a box with open faces.
 
     `operations`: those of A. `method`: solves with the values at fixed nodes that u has. `far`: the operator beyond the
@@ -54,16 +54,9 @@ class OpenSpace:
             self._fields = self._backend.face_fields(far, faces, operations.operator.lattice)
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`); f has the charges of open faces, which are zero afterwards."""
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`); f has the charges of open faces, which are zero afterwards."""
+        u, f, stopping, observer, _ = task
         varies = self._varies
         with self._backend.ordered():
             # Zeros on the faces have no charges beyond them.
@@ -71,15 +64,9 @@ class OpenSpace:
         rounds, result, done = _Rounds(), None, 0
         tolerance = max(SETTLED, NOISE * max(stopping.rtol, float(np.finfo(self._backend.dtype).eps)))
         for number in range(1, ROUNDS + 1):
-            last, result = (
-                result,
-                self._method.solve(
-                    *(u, f),
-                    stopping=replace(stopping, max_iterations=max(1, stopping.max_iterations - done), more_held=True),
-                    observer=observer if done == 0 or observer is None else Later(observer, done),
-                    interrupted=interrupted,
-                ),
-            )
+            left = replace(stopping, max_iterations=max(1, stopping.max_iterations - done), more_held=True)
+            later = observer if done == 0 or observer is None else Later(observer, done)
+            last, result = result, self._method.run(task._replace(stopping=left, observer=later))
             result = replace(
                 result,
                 iterations=done + result.iterations,

@@ -13,11 +13,11 @@ from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
 from poisson.problem.problem import Problem
 from poisson.solvers.entries import Clash, MethodEntry, clash, so_many
-from poisson.solvers.iteration import Interruption, Norms, Watch, given_source, never, relax
+from poisson.solvers.iteration import Method, Norms, Task, Watch, given_source, relax
 from poisson.solvers.jacobi import sweeps_per_read
 from poisson.solvers.settings import Relaxation
 from poisson.solvers.spectrum import ZeroMean, jacobi_bounds, red_black, uniform
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.stopping import SolveResult
 
 GROWTH = 1e6
 """With the optimal weight the residual grows before it falls, by a factor of the order of the number of sweeps."""
@@ -52,7 +52,7 @@ def require_colors(operator: Operator) -> None:
         )
 
 
-class Sor:
+class Sor(Method):
     """Sweeps over the red and then the black nodes until the residual norm reaches its target.
 
     `operations`: those of A. `omega`: the weight, dimensionless, 0 < ω < 2; by default `optimal_weight`. Raises
@@ -83,19 +83,12 @@ class Sor:
             self._recorded = None
         return True
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`)."""
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`)."""
         operations, backend, norms = self._operations, self._backend, self._norms
         operator = operations.operator
-        watch = Watch(operations, stopping, observer, norms, GROWTH, local=True)
+        u, f, stopping = task.u, task.f, task.stopping
+        watch = Watch(operations, task, norms, GROWTH, local=True)
         source = watch.source(f)
         self._mean.begin()
         given = given_source(source, f)
@@ -111,7 +104,7 @@ class Sor:
         every = stopping.check_every or max(1, math.isqrt(sweeps_per_read(plain, 1.0)))
         status = watch.begin(source, residual(), lambda: u)
         advance = self._advance(u, given, min(every, max(1, watch.most)))
-        status, done = relax(watch, status, advance, residual, every, interrupted)
+        status, done = relax(watch, status, advance, residual, every)
         return watch.result(status, done, u, self._work)
 
     def _advance(self, u: Array, f: Array | None, every: int) -> Callable[[int], None]:

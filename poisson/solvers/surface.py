@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Operations, Reduction
 from poisson.discrete.share import numbers_of, pieces_of
-from poisson.solvers.iteration import KRYLOV_GROWTH, Interruption, Iterate, Method, Norms, Preconditioner, Watch, never
+from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Preconditioner, Task, Watch
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
+from poisson.solvers.stopping import SolveResult
 
 if TYPE_CHECKING:
     from poisson.discrete.surface import Surface
@@ -116,7 +115,7 @@ class SurfaceOperations:
             return np.asarray(values if isinstance(values, np.ndarray) else values.get(), dtype=np.float64)
 
 
-class _Beside:
+class _Beside(Method):
     """The beginning of a solve beside surfaces.
 
     What these add to f is no measure of the data, as it grows with the number of nodes: the target follows from f
@@ -173,23 +172,11 @@ class BiConjugateGradients(_Beside):
         self._shadow, self._p, self._v, self._z = (self._backend.empty(shape) for _ in range(4))
         self._copy = self._backend.empty(shape)
 
-    def refresh(self) -> bool:
-        """The rows are those of other coefficients."""
-        return False
-
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`)."""
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`)."""
         operations, backend = self._operations, self._backend
-        f = operations.settled(f)
-        watch = Watch(operations, stopping, observer, self._place, KRYLOV_GROWTH, recursive=True)  # type: ignore[arg-type]
+        u, f = task.u, operations.settled(task.f)
+        watch = Watch(operations, task, self._place, KRYLOV_GROWTH, recursive=True)  # type: ignore[arg-type]
         status, now = self._begin(u, f, watch)
         done, best = 0, math.inf
         while status is None:
@@ -220,7 +207,7 @@ class BiConjugateGradients(_Beside):
                 beta = rho / before * alpha / omega
                 backend.axpby(-omega, self._v, 1.0, self._p)
                 backend.axpby(1.0, self._r, beta, self._p)
-                status = watch.judge(done, now) or watch.limit(done, interrupted)
+                status = watch.judge(done, now) or watch.limit(done)
             if status is not None:
                 break
             now = self._residual(u, f)
@@ -228,7 +215,7 @@ class BiConjugateGradients(_Beside):
             if status is None and not watch.norm(now) < 0.5 * best:
                 status = watch.stalled()
             best = min(best, watch.norm(now))
-            status = status or watch.limit(done, interrupted)
+            status = status or watch.limit(done)
         return watch.result(status, done, u, self._r)
 
     def _apply(self, r: Array, out: Array) -> None:
@@ -259,23 +246,11 @@ class SurfaceMethod(_Beside):
         super().__init__(operations)
         self._method = method
 
-    def refresh(self) -> bool:
-        """The rows are those of other coefficients."""
-        return False
-
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`); the iterations are those of the method."""
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`); the iterations are those of the method."""
         operations, backend = self._operations, self._backend
-        f = operations.settled(f)
-        watch = Watch(operations, stopping, observer, self._place)  # type: ignore[arg-type]
+        u, f = task.u, operations.settled(task.f)
+        watch = Watch(operations, task, self._place)  # type: ignore[arg-type]
         status, now = self._begin(u, f, watch)
         rows = operations.rows
         done, q, history, part = 0, np.zeros(rows.size), _Anderson(DEPTH), 0.0
@@ -288,16 +263,7 @@ class SurfaceMethod(_Beside):
             aim, part = watch.target, GAIN
             if operations.corrects:
                 aim = max(0.5 * aim, GAIN * watch.norm(now)) if history.begun else 0.5 * aim
-            left = watch.most - done
-            asked = replace(stopping, rtol=0.0, atol=aim, data=0.0, max_iterations=left, begun=None)
-            later = Later(observer, watch.before + done) if observer else None
-            result = self._method.solve(
-                u,
-                self._work,
-                stopping=asked,
-                observer=later,
-                interrupted=partial(self._whole, watch, done, interrupted),
-            )
+            result = self._method.run(watch.part(u, self._work, aim, done))
             if result.u is not u:
                 backend.axpby(1.0, result.u, 0.0, u)
             done, before = done + result.iterations, now
@@ -307,14 +273,9 @@ class SurfaceMethod(_Beside):
                 status = result.status
             if status is None and not watch.norm(now) < watch.norm(before) and result.iterations == 0:
                 status = watch.stalled()
-            status = status or watch.limit(done, interrupted)
+            status = status or watch.limit(done)
         operations.hold(u)  # grids of products leave rounding at nodes without an equation
         return watch.result(status, done, u, self._r)
-
-    def _whole(self, watch: Watch, done: int, interrupted: Interruption, inner: Iterate) -> bool:
-        """Show an iterate of the method as one of the whole solve."""
-        iterations = watch.before + done + inner.iterations
-        return interrupted(replace(inner, iterations=iterations, target=watch.target, history=watch.monitor.history))
 
 
 class _Anderson:

@@ -24,6 +24,7 @@ from poisson.perf.benchmark.jacobi import ALL_LOOPS, COLUMNS, ITERATION, Loop, L
 from poisson.perf.benchmark.problems import PROBLEMS
 from poisson.perf.benchmark.structured import StructuredMapping
 from poisson.perf.timing import Timing
+from poisson.solvers.iteration import Task
 from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.loops import LOOPS
 from poisson.solvers.stopping import SolveResult
@@ -238,9 +239,9 @@ def test_the_norm_is_read_every_iteration_and_the_precision_is_the_authors(monke
             super().__init__(operations, omega, loop)
             self.asked_for = loop
 
-        def solve(self, *arguments: Any, **named: Any) -> SolveResult:
-            asked.append((self.asked_for, named["stopping"].check_every, named["stopping"].max_iterations))
-            return super().solve(*arguments, **named)
+        def run(self, task: Task) -> SolveResult:
+            asked.append((self.asked_for, task.stopping.check_every, task.stopping.max_iterations))
+            return super().run(task)
 
     monkeypatch.setattr(jacobi, "Jacobi", Watched)
     report = bench("laplace", n=12, iterations=7, names=("numpy",), loops=("staged", "fused"))

@@ -22,7 +22,7 @@ from poisson.discrete.reference import Direct
 from poisson.errors import CaseError, ResourceError
 from poisson.mesh.boundary import Rule
 from poisson.solvers.fallback import ChosenMethod
-from poisson.solvers.iteration import factor_for, never
+from poisson.solvers.iteration import Method, Task, factor_for
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import nearly_singular
@@ -253,16 +253,15 @@ def test_cycles_that_stall_say_so_and_auto_takes_what_works() -> None:
     assert str(solution.provenance["method"]).startswith("cg with preconditioner multigrid")
 
 
-class Scripted:
+class Scripted(Method):
     """A method that ends as it is told, and leaves its number of solves in u."""
 
     def __init__(self, *endings: tuple[Status, int, float]) -> None:
         self.endings = list(endings)
         self.asked: list[Stopping] = []
 
-    def solve(
-        self, u: Any, f: Any, *, stopping: Stopping, observer: Any = None, interrupted: Any = never
-    ) -> SolveResult:
+    def run(self, task: Task) -> SolveResult:
+        u, _, stopping, observer, _ = task
         self.asked.append(stopping)
         begun = stopping.begun or Begun(0, 1e-8, ((0, 1.0),))
         status, iterations, norm = self.endings.pop(0)

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 from poisson.backends.base import Array, Operations
-from poisson.solvers.iteration import Interruption, Norms, Watch, never, relax
+from poisson.solvers.iteration import Method, Norms, Task, Watch, relax
 from poisson.solvers.multigrid.coarser import CoarserProblems
 from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.estimate import ErrorEstimate
@@ -15,7 +15,7 @@ from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.spectrum import ZeroMean
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Observer, Patience, SolveResult, Stopping
+from poisson.solvers.stopping import Patience, SolveResult
 
 PATIENCE = Patience(reads=20, factor=2.0)
 """Cycles that reduce the residual by less have stalled."""
@@ -24,7 +24,7 @@ STALLED = 0.3
 """A cycle in float32 that leaves more than this part of the residual has met its rounding."""
 
 
-class Multigrid:
+class Multigrid(Method):
     """Multigrid cycles until the residual norm reaches its target, or until the discretisation error outweighs.
 
     On the finest grid the sweeps at the end of a cycle and those at the start of the next go together in one pass over
@@ -59,28 +59,21 @@ class Multigrid:
         self._estimate = ErrorEstimate(operations, coarser, settings) if coarser else None
         self._made = 0
 
-    def solve(
-        self,
-        u: Array,
-        f: Array,
-        *,
-        stopping: Stopping,
-        observer: Observer | None = None,
-        interrupted: Interruption = never,
-    ) -> SolveResult:
-        """Solve A u = f (`Method.solve`).
+    def run(self, task: Task) -> SolveResult:
+        """Solve A u = f (`Method.run`).
 
         With full multigrid only the values of u at fixed nodes count. An iterate whose norm is read has had the sweeps
         before the restriction of the next cycle, too.
         """
         operations, backend, norms = self.operations, self._backend, self._norms
         operator = operations.operator
+        u, f, stopping = task.u, task.f, task.stopping
         estimate = self._estimate if stopping.stop == "discretisation" else None
         if stopping.stop == "discretisation" and estimate is None:
             raise ValueError("stop = 'discretisation' needs the problem on coarser grids")
         if self.cycle.finest.transfer is None:
-            return self._directly(u, f, estimate, stopping, observer, interrupted)
-        watch = Watch(operations, stopping, observer, norms, patience=PATIENCE)
+            return self._directly(task, estimate)
+        watch = Watch(operations, task, norms, patience=PATIENCE)
         at = _At(u, *self.spare)
         source, guess = watch.source(f), None
         if source == (0.0, 0.0):
@@ -97,7 +90,7 @@ class Multigrid:
         first = backend.read(norms)
         status = watch.begin(source, first, lambda: at.u, guess)
         if estimate:
-            return self._to_discretisation_error(estimate, watch, at, f, status, interrupted)
+            return self._to_discretisation_error(estimate, watch, at, f, status)
         done = 0
         self._mean.begin(watch.norm(first))
         while status is None:
@@ -106,7 +99,7 @@ class Multigrid:
             at.move(self.cycle.turn(at.u, f, at.out, at.work, done, error, norms))
             now = backend.read(norms)
             self._mean.follow(at.u, watch.norm(now), at.work if operator.singular else None)
-            status = watch.judge(done, now) or watch.limit(done, interrupted)
+            status = watch.judge(done, now) or watch.limit(done)
         return watch.result(status, done, at.u, at.work)
 
     def refresh(self) -> bool:
@@ -160,7 +153,7 @@ class Multigrid:
             before = left
 
     def _to_discretisation_error(
-        self, estimate: ErrorEstimate, watch: Watch, at: _At, f: Array, status: Status | None, interrupted: Interruption
+        self, estimate: ErrorEstimate, watch: Watch, at: _At, f: Array, status: Status | None
     ) -> SolveResult:
         """Whole cycles until the estimated error of the solution is below that of the discretisation."""
         done, error = 0, 0.0
@@ -173,27 +166,20 @@ class Multigrid:
             stands = watch.judge(done, self._backend.read(self._norms))
             if stands is None and enough:
                 stands = Status.CONVERGED
-            stands = stands or watch.limit(done, interrupted)
+            stands = stands or watch.limit(done)
             if stands is not None:
                 break
             at.move(self.cycle.down(at.u, f, at.out, at.work, done))
         return replace(watch.result(stands, done, at.u, at.work), error=error)
 
-    def _directly(
-        self,
-        u: Array,
-        f: Array,
-        estimate: ErrorEstimate | None,
-        stopping: Stopping,
-        observer: Observer | None,
-        interrupted: Interruption,
-    ) -> SolveResult:
+    def _directly(self, task: Task, estimate: ErrorEstimate | None) -> SolveResult:
         """A grid that is its own coarsest: the inverse, and again for what rounding has left."""
+        u, f = task.u, task.f
         operations, backend, norms = self.operations, self._backend, self._norms
         if estimate:
             estimate.start(u)
         r, error = self.spare
-        watch = Watch(operations, stopping, observer, norms, patience=PATIENCE)
+        watch = Watch(operations, task, norms, patience=PATIENCE)
         source = watch.source(f)
 
         def residual() -> Norms:
@@ -206,7 +192,7 @@ class Multigrid:
                 backend.axpby(1.0, error, 1.0, u)
 
         status = watch.begin(source, residual(), lambda: u)
-        status, done = relax(watch, status, advance, residual, 1, interrupted)
+        status, done = relax(watch, status, advance, residual, 1)
         bar = estimate.judge(u)[0] if estimate else None
         return replace(watch.result(status, done, u, r), error=bar)
 
