@@ -20,12 +20,17 @@ from poisson.problem import sampling
 from poisson.problem.problem import number
 from poisson.run.setup import Setup
 from poisson.solvers import registry
+from poisson.solvers.convolution import KERNELS, Convolution, KernelSettings
 from poisson.solvers.iteration import Method
 from poisson.solvers.open_space import OpenSpace
 
 
-def opened(setup: Setup) -> OpenSpace:
+def opened(setup: Setup) -> Method:
     """The method of a setup, with u on open faces from the charges inside; raises `CaseError` as `around` does."""
+    if (kernel := setup.settings.of(KernelSettings).kernel) != KERNELS[0]:
+        if setup.discretisation.share is not None:
+            raise CaseError([f"run.ranks: several; allowed: 1 with solver.kernel = {kernel!r}"])
+        return Convolution(setup.stand_in, kernel)
     direct = registry.method_of(setup.settings).direct
     return around(setup.stand_in, setup.method, setup.discretisation, direct)
 

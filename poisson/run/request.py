@@ -40,6 +40,7 @@ class Options(TypedDict, total=False):
     coarse: Literal["auto", "geometric", "galerkin"]
     preconditioner: Literal["none", "jacobi", "multigrid", "fft"]
     stop: Literal["residual", "discretisation"]
+    kernel: Literal["lattice", "hejlesen2", "hejlesen4", "hejlesen6", "hejlesen8", "spectral"]
 
 
 class Arguments(Options, total=False):

@@ -53,7 +53,7 @@ class Row:
     @property
     def success(self) -> bool:
         """Whether u is there, and is the solution."""
-        return self.status in ("converged", "at_rounding")
+        return self.status in ("converged", "at_rounding", "convolved")
 
 
 @dataclass(frozen=True)

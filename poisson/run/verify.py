@@ -271,8 +271,8 @@ class _Factored(Method):
 
 def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:
     """The variants to compare, by name: for ``auto`` every method that it may choose and that fits."""
-    # What stops at the discretisation error is not meant to agree with the direct solution.
-    given = case.solver.having(stop="residual")
+    # What stops at the discretisation error, or has another kernel, is not meant to agree with the direct solution.
+    given = case.solver.having(stop="residual", kernel="lattice")
     if given.method != AUTO:
         yield from registry.method_of(given).variants(given).items()
         return

@@ -13,8 +13,9 @@ from poisson.backends.inverses import CertifyingInverse, InverseOperations
 from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
-from poisson.problem.problem import Problem
-from poisson.solvers.entries import Clash, MethodEntry, PreconditionerEntry, clash, so_many
+from poisson.problem.problem import Problem, number
+from poisson.solvers.convolution import KERNELS, KernelSettings
+from poisson.solvers.entries import Clash, MethodEntry, PreconditionerEntry, Sizes, clash
 from poisson.solvers.expected import Offer, Question
 from poisson.solvers.iteration import Method, Norms, Task, Watch
 from poisson.solvers.loops import sweep_through
@@ -287,7 +288,21 @@ def _offer(question: Question) -> Offer | str | None:
     )
 
 
+def _arrays(sizes: Sizes) -> float:
+    """Those of a convolution have modes of an axis twice as long, and of a second one."""
+    return ARRAYS + sizes.coefficients + (7.0 if sizes.settings.of(KernelSettings) != KernelSettings() else 0.0)
+
+
+def _label(settings: SolverSettings) -> str:
+    kernel = settings.of(KernelSettings).kernel
+    return "fft" if kernel == KERNELS[0] else f"convolution, {kernel}"
+
+
 def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
+    kernel, space = settings.of(KernelSettings).kernel, problem.open_faces
+    plain = number(problem.a) is not None and number(problem.c) == 0.0 and not problem.bodies
+    if kernel != KERNELS[0] and not (plain and space and all(space) and problem.lattice.dimension > 1):
+        yield clash("kernel", kernel, '"lattice" unless all faces are open, in 2D or 3D, a is constant and c = 0')
     robin = next((face.kind.value for face in problem.faces if face.kind.takes_alpha), None)
     if problem.bodies:
         yield clash("method", "fft", 'only without bodies; use "auto", or "cg"')
@@ -309,7 +324,10 @@ METHOD = MethodEntry(
     use="constant a and c, no Robin face: a direct solution by the fast transforms that fit the faces",
     iteration="a direct solution, and a few sweeps if rounding left too much; a second iteration refines u",
     make=lambda given: FastTransform(given.operations),
-    arrays=so_many(ARRAYS),
+    arrays=_arrays,
+    keys=frozenset(("kernel",)),
+    parts=(KernelSettings,),
+    label=_label,
     refused=_refused,
     offer=_offer,
     direct=True,

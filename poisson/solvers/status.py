@@ -20,6 +20,7 @@ class Status(StrEnum):
 
     CONVERGED = "converged"
     AT_ROUNDING = "at_rounding"
+    CONVOLVED = "convolved"
     MAX_ITERATIONS = "max_iterations"
     STAGNATED = "stagnated"
     DIVERGED = "diverged"
@@ -61,20 +62,23 @@ class Status(StrEnum):
 
     @property
     def success(self) -> bool:
-        """Whether u is the solution: to the tolerance, or to rounding where the tolerance asks for more than that.
+        """Whether u is the solution: to the tolerance, or to rounding where the tolerance asks for more than that; or
+        the convolution that was asked for, which no residual certifies.
 
         Examples
         --------
         >>> [status.value for status in poisson.Status if status.success]
-        ['converged', 'at_rounding']
+        ['converged', 'at_rounding', 'convolved']
         """
-        return self in (Status.CONVERGED, Status.AT_ROUNDING)
+        return self in (Status.CONVERGED, Status.AT_ROUNDING, Status.CONVOLVED)
 
 
 _ADVICE = {
     Status.CONVERGED: "the residual, recomputed in float64, is below the tolerance",
     Status.MAX_ITERATIONS: "the limit on iterations was reached first; raise solver.max_iterations or solver.rtol",
     Status.AT_ROUNDING: "the residual is as small as rounding allows in this precision; the target is smaller",
+    Status.CONVOLVED: "u is the convolution of f with solver.kernel; the residual is that of the difference equations, "
+    "which u does not solve",
     Status.STAGNATED: "the residual stopped falling or falls too slowly; use another solver.method or preconditioner",
     Status.DIVERGED: "the residual grew or is not finite; check the size of f, c and the boundary data",
     Status.INTERRUPTED: "stopped before the end; u is the last complete iterate",

@@ -359,6 +359,7 @@ def test_the_log_is_as_it_was_afterwards(fake: FakeRun) -> None:
 EXIT_CODES = {
     Status.CONVERGED: 0,
     Status.AT_ROUNDING: 0,
+    Status.CONVOLVED: 0,
     Status.MAX_ITERATIONS: 1,
     Status.STAGNATED: 1,
     Status.DIVERGED: 1,
