@@ -289,7 +289,7 @@ def _offer(question: Question) -> Offer | str | None:
 
 
 def _arrays(sizes: Sizes) -> float:
-    """Those of a convolution have modes of an axis twice as long, and of a second one."""
+    """Arrays with the modes of a convolution, on one axis or two that are twice as long."""
     return ARRAYS + sizes.coefficients + (7.0 if sizes.settings.of(KernelSettings) != KernelSettings() else 0.0)
 
 
