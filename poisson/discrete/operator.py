@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,7 +131,7 @@ class Operator:
         """`Coefficients.c`, if c varies."""
         return self.coefficients.c if self.coefficients else None
 
-    @property
+    @cached_property
     def fixed(self) -> int:
         """Nodes of the mask (`Coefficients.fixed`)."""
         return self.coefficients.fixed if self.coefficients else 0
@@ -140,7 +141,7 @@ class Operator:
         """The nodes of the mask, as an array of booleans where the coefficients are; None without it."""
         return self.reaction < 0 if self.fixed and self.reaction is not None else None
 
-    @property
+    @cached_property
     def couplings(self) -> tuple[float, ...]:
         """a/h² for each axis, in 1/L²; 1/h² where a varies."""
         return tuple(self.a / (h * h) for h in self.spacing)
@@ -190,12 +191,12 @@ class Operator:
         axes = zip(self.lattice.axes, self.lattice.conductances, strict=True)
         return math.fsum(most * axis.norm * a / (axis.spacing * axis.spacing) for axis, (_, most) in axes) + c
 
-    @property
+    @cached_property
     def unknowns(self) -> int:
         """Nodes that are not fixed."""
         return self.lattice.unknowns - self.fixed
 
-    @property
+    @cached_property
     def singular(self) -> bool:
         """Whether constants on the free nodes are in the null space of A."""
         if self.coefficients and self.coefficients.holds is not None:
@@ -213,6 +214,10 @@ class Operator:
         (Courant and Fischer). The lower bound is 0 where no node is fixed and c, which is not 0 everywhere, is 0
         somewhere.
         """
+        return self._eigenvalues
+
+    @cached_property
+    def _eigenvalues(self) -> tuple[float, float]:
         # The second lowest is asked for only where the lowest of every axis is zero.
         lowest, second, highest = 0.0, math.inf, 0.0
         for axis, coupling, ends in zip(self.lattice.axes, self.couplings, self.lattice.conductances, strict=True):

@@ -120,7 +120,7 @@ class Setup:
         self.u = None
         return values, result
 
-    @property
+    @cached_property
     def backend(self) -> Backend:
         """Where the arrays are."""
         return self.operations.backend
@@ -130,7 +130,7 @@ class Setup:
         """A."""
         return self.operations.operator
 
-    @property
+    @cached_property
     def described(self) -> str:
         """The method that runs, with its main settings."""
         return describe(self.settings, self.precision)
