@@ -180,17 +180,19 @@ def agree_on_parts(backend: Backend, name: str, whole: Operator, cuts: Cuts) -> 
     def seen(values: Values, lattice: Lattice, argument: Argument) -> Values:
         return taken(values, lattice) if argument.role is Role.WRITTEN else valid_within(values, lattice, layers)
 
-    for chosen in choices(spec, whole, min(backend.bind(own).depth() for own in owns)):
-        for number, of in enumerate(subjects(numpy, spec, undivided, below)):
+    depth = min(backend.bind(own).depth() for own in owns)
+    of_parts = (list(subjects(backend, spec, own, below)) for own in owns)
+    for of, *each in zip(subjects(numpy, spec, undivided, below), *of_parts, strict=True):
+        for chosen in choices(spec, whole, depth):
             expected = call(numpy, spec, undivided, of, chosen, everything)
             arrays = [(np.full_like(values, np.nan), lattice) for values, lattice in expected.arrays]
             result = None if expected.result is None else np.zeros(2)
-            for own in owns:
+            for own, of_part in zip(owns, each, strict=True):
                 local = dict(chosen)
                 if "color" in chosen:
                     # Colors count the indices of the part, and those of the whole are meant.
                     local["color"] = (chosen["color"] - sum(axis.first for axis in own.lattice.axes)) % 2
-                found = call(backend, spec, own, list(subjects(backend, spec, own, below))[number], local, seen)
+                found = call(backend, spec, own, of_part, local, seen)
                 for (out, _), (values, lattice) in zip(arrays, found.arrays, strict=True):
                     put(out, lattice, values)
                 if result is not None and found.result is not None:

@@ -4,6 +4,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -116,28 +117,30 @@ def with_coefficients(backend: Backend, a: Operator, kind: str) -> Operator:
     """
     if kind == "none":
         return a
-    shape, links, c, fixed = a.array_shape, None, None, 0
-    if kind in ("a", "both", "masked"):
-        values = [_links(a, axis) for axis in range(a.dimension)]
-        for number, link in enumerate(values if kind == "masked" else []):
-            link[random_array(shape, np.float64, 40 + number) < -0.8] = 0.0
-        links = tuple(map(backend.from_host, values))
-    if kind in ("c", "both", "masked"):
-        c_values = 2.5 + 2.5 * random_array(shape, np.float64, 30)
-        if kind == "masked":
-            c_values[random_array(shape, np.float64, 31) < -0.6] = FIXED
-            fixed = int(np.count_nonzero(c_values[a.lattice.free] < 0.0))
-        c = backend.from_host(c_values)
+    values, c_values = _coefficients(a.lattice, kind)
+    links = None if values is None else tuple(map(backend.from_host, values))
+    c = None if c_values is None else backend.from_host(c_values)
+    fixed = int(np.count_nonzero(c_values[a.lattice.free] < 0.0)) if kind == "masked" and c_values is not None else 0
     coefficients = Coefficients(links, c, (0.1, 10.0), (0.0, 5.0), fixed=fixed)
     return replace(a, c=a.c if c is None else 0.0, coefficients=coefficients)
 
 
-def _links(a: Operator, axis: int) -> NDArray[np.float64]:
-    values = 10.0 ** random_array(a.array_shape, np.float64, 20 + axis)
-    if a.lattice.axes[axis].rules[1] is not Rule.WRAP:
-        along = np.moveaxis(values, a.dimension - 1 - axis, 0)
-        along[-1] = along[-2]
-    return values
+@lru_cache(maxsize=64)
+def _coefficients(lattice: Lattice, kind: str) -> tuple[list[Values] | None, Values | None]:
+    shape, links, c = lattice.array_shape, None, None
+    if kind in ("a", "both", "masked"):
+        links = [10.0 ** random_array(shape, np.float64, 20 + axis) for axis in range(lattice.dimension)]
+        for axis, link in enumerate(links):
+            if lattice.axes[axis].rules[1] is not Rule.WRAP:
+                along = np.moveaxis(link, lattice.array_axis(axis), 0)
+                along[-1] = along[-2]
+            if kind == "masked":
+                link[random_array(shape, np.float64, 40 + axis) < -0.8] = 0.0
+    if kind in ("c", "both", "masked"):
+        c = 2.5 + 2.5 * random_array(shape, np.float64, 30)
+        if kind == "masked":
+            c[random_array(shape, np.float64, 31) < -0.6] = FIXED
+    return links, c
 
 
 TABLE = tuple(name for name in ALL if name != "smooth" and name not in DIRECT)
@@ -212,7 +215,9 @@ class Left:
 Seen = Callable[[Values, Lattice, Argument], Values]
 
 
-def call(backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: dict[str, Any], seen: Seen) -> Left:
+def call(
+    backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: dict[str, Any], seen: Seen, bound: Any = None
+) -> Left:
     """Call an operation with random arrays: `seen` gives what of them is passed, on a lattice or a part of it."""
     single, result = backend.companion(np.float32), backend.reduction()
     unread = {UNREAD[name] for name, value in chosen.items() if name in UNREAD and value == 0.0}
@@ -246,7 +251,7 @@ def call(backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: di
         elif argument.role is Role.RESULT and value:
             value = result
         arguments.append(None if value is False and argument.optional else value)
-    getattr(backend if of is None else backend.bind(of), spec.method)(*arguments)
+    getattr(bound or (backend if of is None else backend.bind(of)), spec.method)(*arguments)
     arrays = [(on.to_host(array), lattice) for on, array, lattice in written]
     # A Galerkin product has sums of hundreds of terms.
     units = 64 if spec.method == "galerkin" else 8
@@ -290,9 +295,10 @@ def calls(
     """All calls of an operation on a grid, with coefficients of a kind: what they are, and what they leave."""
     spec, own = ALL[name], with_coefficients(backend, a, kind)
     below = below or (lambda a, axes: coarser(backend, a, axes))
-    for chosen in choices(spec, a, depth or backend.bind(own).depth()):
-        for of in subjects(backend, spec, own, below):
-            yield (name, a.lattice, kind, chosen), call(backend, spec, own, of, chosen, everything)
+    for of in subjects(backend, spec, own, below):
+        bound = None if of is None else backend.bind(of)
+        for chosen in choices(spec, a, depth or backend.bind(own).depth()):
+            yield (name, a.lattice, kind, chosen), call(backend, spec, own, of, chosen, everything, bound)
 
 
 def agree(backend: Backend, a: Operator, names: Sequence[str], kind: str = "none", below: Below | None = None) -> int:

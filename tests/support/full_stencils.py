@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,9 @@ def stencil_on(
     return FullStencil(lattice, offsets, values.astype(dtype))
 
 
+_kept = lru_cache(maxsize=64)(stencil_on)
+
+
 def along_axes(stencil: FullStencil) -> FullStencil:
     """The same with the links along the axes alone."""
     assert stencil.coefficients is not None
@@ -55,14 +59,14 @@ def halvings(lattice: Lattice) -> list[tuple[bool, ...]]:
 def stencils_on(backend: Backend, lattice: Lattice) -> Iterator[FullStencil]:
     """Full stencils on a backend, with coefficients of either type."""
     for number, dtype in enumerate((np.float64, np.float32)):
-        stencil = stencil_on(lattice, holes=-0.8)
+        stencil = _kept(lattice, holes=-0.8)
         yield _on(backend, along_axes(stencil) if number else stencil, dtype)
 
 
 def weighted_on(backend: Backend, lattice: Lattice, bare: bool) -> Iterator[StencilTransfer]:
     """Transfers on a backend, with the weights of the specification or without any."""
     for number, halved in enumerate(halvings(lattice)):
-        stencil = stencil_on(lattice, holes=-0.8, negative=-0.6)
+        stencil = _kept(lattice, holes=-0.8, negative=-0.6)
         stencil = along_axes(stencil) if number == 2 else stencil
         dtype = (np.float64, np.float32)[number % 2]
         plain = StencilTransfer(_on(backend, stencil, dtype), halved)
@@ -77,7 +81,7 @@ def weighted_on(backend: Backend, lattice: Lattice, bare: bool) -> Iterator[Sten
 
 def clusters_on(lattice: Lattice) -> Iterator[Clusters]:
     """Clusters of few nodes and of nearly all of them, and none."""
-    stencil = stencil_on(lattice, jump=3.0, holes=-0.8)
+    stencil = _kept(lattice, jump=3.0, holes=-0.8)
     for threshold in (0.02, 0.4, 1.0):
         yield clusters_of(stencil, np.asarray(stencil.coefficients), threshold)
 

@@ -182,9 +182,14 @@ def _macros(source: str, defines: tuple[str, ...]) -> str:
     if re.search(r"\bSOURCE\b", source):
         values.setdefault("SOURCE", str(CHOSEN["SOURCE"]))
     for number, name in enumerate(CHOSEN):
-        if name in values and not re.search(_NO_NUMBER.format(name), source, re.MULTILINE):
+        if name in values and _is_number(name, source):
             values[name] = f"emulation::view.chosen[{number}]"
     return "".join(f"#define {name} {value or 1}\n" for name, value in values.items())
+
+
+@cache
+def _is_number(name: str, source: str) -> bool:
+    return not re.search(_NO_NUMBER.format(name), source, re.MULTILINE)
 
 
 def chosen(defines: tuple[str, ...]) -> tuple[int, ...]:

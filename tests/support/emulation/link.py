@@ -3,7 +3,6 @@
 
 import ctypes
 from collections import deque
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import RLock
@@ -34,7 +33,7 @@ class EmulatedLink:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._lock = RLock()
-        self._waiting: deque[tuple[int, int, int, int, Any]] = deque()
+        self._waiting: deque[tuple[int, NDArray[np.uint8], NDArray[np.uint8], Any]] = deque()
         self.asked = 0
 
     def in_use(self) -> AbstractContextManager[Any]:
@@ -56,13 +55,11 @@ class EmulatedLink:
 
     def push(self, memory: Pinned, address: int, piece: Piece) -> None:
         """Ask for a copy to the device."""
-        for on_host, on_device, kept in self._rows(memory, address, piece):
-            self._ask(on_device, on_host, piece.width, kept)
+        self._ask(memory, address, piece, to_device=True)
 
     def pull(self, memory: Pinned, address: int, piece: Piece) -> None:
         """Ask for a copy from the device."""
-        for on_host, on_device, kept in self._rows(memory, address, piece):
-            self._ask(on_host, on_device, piece.width, kept)
+        self._ask(memory, address, piece, to_device=False)
 
     def mark(self) -> EmulatedMark:
         """A new mark."""
@@ -80,20 +77,23 @@ class EmulatedLink:
         """Make the copies up to a place."""
         with self._lock:
             while self._waiting and self._waiting[0][0] <= place:
-                _, target, source, count, _ = self._waiting[0]
-                ctypes.memmove(target, source, count)
+                _, target, source, _ = self._waiting[0]
+                target[...] = source
                 self._waiting.popleft()
 
-    def _rows(self, memory: Pinned, address: int, piece: Piece) -> Iterator[tuple[int, int, Any]]:
-        """The address of each row on the host and on the device, and the objects that keep both."""
-        for row in range(piece.rows):
-            on_device = address + piece.offset + row * piece.pitch
-            holder = self._memory.holder(on_device, piece.width)
-            if piece.count > memory.values.nbytes or holder is None:
-                raise ArgumentError(f"a copy of {piece.width} bytes that passes the end of an array")
-            yield memory.address + row * piece.width, on_device, (memory, holder)
-
-    def _ask(self, target: int, source: int, count: int, kept: Any) -> None:
+    def _ask(self, memory: Pinned, address: int, piece: Piece, to_device: bool) -> None:
+        start = address + piece.offset
+        holder = self._memory.holder(start, (piece.rows - 1) * piece.pitch + piece.width)
+        if piece.count > memory.values.nbytes or holder is None:
+            raise ArgumentError(f"a copy of {piece.width} bytes that passes the end of an array")
+        on_host, on_device = _rows(memory.address, piece, piece.width), _rows(start, piece, piece.pitch)
         with self._lock:
             self.asked += 1
-            self._waiting.append((self.asked, target, source, count, kept))
+            ends = (on_device, on_host) if to_device else (on_host, on_device)
+            self._waiting.append((self.asked, *ends, (memory, holder)))
+
+
+def _rows(address: int, piece: Piece, pitch: int) -> NDArray[np.uint8]:
+    """The bytes of a piece from an address on, which does not keep them."""
+    memory = (ctypes.c_uint8 * ((piece.rows - 1) * pitch + piece.width)).from_address(address)
+    return np.ndarray((piece.rows, piece.width), np.uint8, memory, strides=(pitch, 1))
