@@ -62,7 +62,6 @@ class Polynomial:
         self._full = isinstance(level.operator, FullStencil)
         pre, post = settings.pre, settings.post
         if level.clusters is not None:
-            # Clusters are corrected between the sweeps after a correction and those before the next restriction.
             self.period = 1
             ends = level.lowest, level.largest
             self._factors = [tuple(_omegas(chebyshev_roots(*ends, list(range(n)), n)) for n in (post, pre))]
@@ -112,13 +111,13 @@ class Polynomial:
         result: Reduction | None = None,
     ) -> Array:
         omegas = self.omegas(phase)
-        if self._full:
+        if self._full or out is work:
             return self._sweep(u, f, out, work, omegas)
         self._operations.smooth(u, f, out, work, omegas, correction, restriction, result)
         return out
 
     def _sweep(self, u: Array | None, f: Array, out: Array, work: Array, omegas: Sequence[float]) -> Array:
-        """The sweeps of a full stencil one by one; they end in `out` without u, and else in u or `out`."""
+        """Sweeps one by one between two arrays; they end in `out` without u, and else in u or `out`."""
         if u is None:
             u, out = (out, work) if len(omegas) % 2 else (work, out)
             if omegas:

@@ -87,19 +87,28 @@ def entry_of(settings: MultigridSettings, operator: Operator) -> SmootherEntry:
 def smoother_of(level: Level, settings: MultigridSettings, finest: bool) -> Smoother:
     """The smoother of a level."""
     smoother = entry_of(settings, level.operator).make(level, settings, finest)
-    return smoother if level.clusters is None else WithClusters(level, smoother)
+    return smoother if level.clusters is None else WithClusters(level, smoother, settings, finest)
 
 
 class WithClusters:
-    """The sweeps of another smoother, between corrections of strong clusters next to the coarse grid.
+    """The sweeps of another smoother, between corrections of strong clusters.
 
-    `level`: the operator, and the clusters from weak to strong links: after the sweeps in this order, before them in
-    the opposite one, so that a cycle may be self-adjoint. `smoother`: the sweeps.
+    Those at the beginning of a cycle and next to the coarse grid go from weak to strong links, those on the way back in
+    the opposite order, so that a cycle may be self-adjoint. On the finest grid the weakest links have their correction
+    at the beginning and the others next to the coarse grid; on coarser grids, which cost less and where products have
+    stiff links of their own making, all have both. In 3D, where this saves nothing, all are next to the coarse one.
+
+    `level`: the operator, and the clusters from weak to strong links. `smoother`: the sweeps.
     """
 
-    def __init__(self, level: Level, smoother: Smoother) -> None:
+    def __init__(self, level: Level, smoother: Smoother, settings: MultigridSettings, finest: bool) -> None:
         self.period, self.in_place = smoother.period, smoother.in_place
-        self._operations, self._clusters, self._sweeps = level.operations, level.clusters or (), smoother
+        self._operations, self._sweeps = level.operations, smoother
+        groups = level.clusters or ()
+        weakest = int(finest and len(groups) > 1)
+        self._outer = () if level.operator.dimension == 3 else groups[:weakest] if finest else groups
+        self._inner = groups[weakest:] if self._outer else groups
+        self._ends_where_begun = smoother.in_place or settings.pre % 2 == 0
 
     def apply(
         self,
@@ -112,18 +121,31 @@ class WithClusters:
         restriction: tuple[TransferOperations, Array] | None = None,
         result: Reduction | None = None,
     ) -> Array:
+        down = Phase(phase.cycle, up=False, down=True)
         if correction:
-            assert u is not None
             correction[0].prolong_add(correction[1], u)
-            self._correct(self._clusters[::-1], u, f, work)
-        relaxed = self._sweeps.apply(u, f, out, work, phase)
+            self._correct(self._inner[::-1], u, f, work)
+        if phase.up:
+            relaxed = self._sweeps.apply(u, f, out, work, Phase(phase.cycle, up=True, down=False))
+            u, out = relaxed, (u if relaxed is out else out)
+            self._correct(self._outer[::-1], u, f, work)
         if phase.down:
-            self._correct(self._clusters, relaxed, f, work)
+            if u is None and self._outer:
+                # Sweeps between two arrays are to end in `out`.
+                begin, free = (out, work) if self._ends_where_begun else (work, out)
+                self._operations.backend.fill(begin, 0.0)
+                self._outer[0].correct_clusters(f, begin)
+                self._correct(self._outer[1:], begin, f, free)
+                u = self._sweeps.apply(begin, f, free, free, down)
+            else:
+                self._correct(self._outer, u, f, work)
+                u = self._sweeps.apply(u, f, out, work, down)
+            self._correct(self._inner, u, f, work)
         if restriction or result is not None:
-            self._operations.residual(relaxed, f, work, result)
+            self._operations.residual(u, f, work, result)
         if restriction:
             restriction[0].restrict(work, restriction[1])
-        return relaxed
+        return u
 
     def _correct(self, clusters: Sequence[ClusterOperations], u: Array, f: Array, r: Array) -> None:
         for groups in clusters:
