@@ -9,7 +9,6 @@ from poisson.backends.registry import AUTO
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import CARTESIAN
-from poisson.problem.expressions import Expression
 from poisson.problem.problem import CONSTANT_A, FORMS, MEANS, Problem, number
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, clash
@@ -69,12 +68,8 @@ def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterato
         yield Clash(("boundary", problem.lattice.faces[problem.open_faces.index(True)]), Kind.OPEN.value, reason)
         return
     for place, (face, given) in enumerate(zip(problem.lattice.faces, problem.faces, strict=True)):
-        if given.alpha is None:
-            continue
-        if problem.open_faces[place ^ 1]:
+        if given.alpha is not None and problem.open_faces[place ^ 1]:
             yield Clash(("boundary", face), given.kind.value, "another condition, because the opposite face is open")
-        elif not (isinstance(given.alpha, Expression) and given.alpha.is_constant):
-            yield Clash(("boundary", face), "alpha is a function", f"a number for alpha, because {OPEN}")
     if solver.stopping.stop == "discretisation":
         yield clash("stop", solver.stopping.stop, f'"residual", because {OPEN}')
     for axis, line in enumerate(problem.lattice.axes):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Open faces where the grid is divided: every rank gathers what is on the faces and computes the whole field of them.
+"""Open faces where the grid is divided: what is on the faces is gathered, and the first rank computes the whole field.
 
-The nodes of a face are few beside those of the box, and the products of matrices take little time: no rank waits for
-another one but for the layers of nodes at the faces.
+The nodes of a face are few beside those of the box, and the products of matrices take little time. All ranks have the
+same bits of it, by which rounds end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class DividedFaces(FaceFields):
         return empty or not any(values[face, 0][self.own_of(face)].any() for face in self._faces)
 
     def changes(self, u: Any) -> tuple[dict[int, Any], dict[int, Any]]:
-        return super().changes(self._whole(u, (0, 1)))
+        whole, first = self._whole(u, (0, 1)), self._communicator.rank == 0
+        found: tuple[dict[int, Any], dict[int, Any]]
+        found = self._communicator.broadcast(super().changes(whole) if first else None)
+        return found
 
     def layer(self, values: Layers, face: int, inner: int = 0) -> Any:
         return values[face, inner]

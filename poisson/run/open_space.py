@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.backends.base import Operations
 from poisson.discrete.discretisation import Discretisation
@@ -18,6 +21,7 @@ from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.placement import Nodes
 from poisson.problem import sampling
 from poisson.problem.problem import number
+from poisson.problem.sampling import Block
 from poisson.run.setup import Setup
 from poisson.solvers import registry
 from poisson.solvers.convolution import KERNELS, Convolution, KernelSettings
@@ -41,50 +45,70 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
     Raises `CaseError` if a or c is not the same at all nodes on open faces, or a body reaches one.
     """
     problem, operator = discretisation.problem, operations.operator
-    block = tuple((0, count) for count in discretisation.array_shape)
-    faces = list(sampling.open_faces(problem, block))
+    shape = discretisation.whole_lattice.array_shape
+    faces = list(sampling.open_faces(problem, tuple((0, count) for count in shape)))
     if (cuts := problem.cuts) is not None:
-        inside = cuts.inside.reshape(discretisation.array_shape)
+        inside = cuts.inside.reshape(shape)
         for face, where in faces:
             if inside[where].any():
                 allowed = "a face that no body and no Dirichlet part of another face reaches"
                 raise CaseError([f"boundary.{FACE_NAMES[face]}: open; allowed: {allowed}"])
-    even = number(problem.a) is not None and number(problem.c) is not None
-    if discretisation.share is not None and (not even or problem.bodies):
-        raise CaseError(
-            ["run.ranks: several; allowed: 1, because a face is open and a or c varies or there are bodies"]
-        )
     far = replace(operator, lattice=operator.lattice.whole, coefficients=None)
     if operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
-    # α alone is beyond the box as well.
-    varies = operator.varies and not (even and operator.links is None and not operator.fixed)
+    # Numbers, and α among them, are beyond the box as well.
+    numbers = [problem.a, problem.c, *(face.alpha for face in problem.faces if face.alpha is not None)]
+    varies = operator.varies and (bool(problem.bodies) or any(number(each) is None for each in numbers))
     return OpenSpace(operations, method, far, problem.open_faces, direct, varies)
 
 
 def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
-    """The operator with the a and the c of the nodes on open faces, the same beyond them."""
-    problem = discretisation.problem
+    """The operator with the a, the c and the α of the nodes on open faces, the same beyond them."""
+    problem, whole = discretisation.problem, replace(discretisation, share=None)
     found: dict[str, Any] = {}
-    for name, layers, field in (("a", 2, problem.a), ("c", 1, problem.c)):
-        value = number(field)
-        for face in faces if value is None else ():
-            values = sampling.nodes(problem, np, f"equation.{name}", field, plane(discretisation, face, layers))  # type: ignore[arg-type]
-            least, largest = float(values.min()), float(values.max())
-            value = largest if value is None else value
-            if max(largest, value) - min(least, value) > 1e-9 * max(largest, value):
-                least, largest = min(least, value), max(largest, value)
-                layer = "on open faces" if layers == 1 else "on open faces, and next to them"
-                raise CaseError(
-                    [f"equation.{name}: from {least:g} to {largest:g} at open faces; allowed: one value {layer}"]
-                )
-        found[name] = value
+    for name, layers, where in (("a", 2, "on open faces, and next to them"), ("c", 1, "on open faces")):
+        field: Any = getattr(problem, name)
+        sample = partial(sampling.nodes, problem, np, f"equation.{name}", field)
+        blocks = [plane(whole, face, layers) for face in faces]
+        found[name] = _one_value(discretisation, f"equation.{name}", field, blocks, sample, where)
     far = replace(discretisation.laplacian, lattice=discretisation.whole_lattice, **found)
     axes = list(far.lattice.axes)  # in 1D one more than there are pairs of faces
+    alpha = [0.0] * len(problem.faces)
+    for face, given in enumerate(problem.faces):
+        if given.alpha is not None:
+            key, sample = f"boundary.{FACE_NAMES[face]}.alpha", partial(sampling.face_alpha, problem, np, face)
+            edges = [plane(whole, other, 1) for other in faces]
+            alpha[face] = _one_value(discretisation, key, given.alpha, edges, sample, "on open faces") / far.a
     for axis, (lower, upper) in enumerate(zip(problem.faces[::2], problem.faces[1::2], strict=True)):
-        line = axes[axis]
-        alpha = [0.0 if face.alpha is None else (number(face.alpha) or 0.0) / far.a for face in (lower, upper)]
-        if any(alpha):
+        line, (low, high) = axes[axis], alpha[2 * axis : 2 * axis + 2]
+        if low or high:
             placed = Nodes(line.coordinates) if line.placement is None else line.placement
-            axes[axis] = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (alpha[0], alpha[1])))
+            axes[axis] = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (low, high)))
     return replace(far, lattice=replace(far.lattice, axes=tuple(axes)))
+
+
+def _one_value(
+    discretisation: Discretisation,
+    key: str,
+    field: Any,
+    blocks: Sequence[Block],
+    sample: Callable[[Block], NDArray[np.float64]],
+    where: str,
+) -> float:
+    """The value of a coefficient in blocks of the grid, whichever rank has them; `CaseError` if there are two."""
+    value = number(field)
+    for block in blocks if value is None else ():
+        pairs = zip(block, discretisation.ranges, strict=True)
+        own = tuple((max(one[0], other[0]), min(one[1], other[1])) for one, other in pairs)
+        least, largest = np.inf, -np.inf
+        with discretisation.agreed():
+            if all(start < stop for start, stop in own):
+                values = sample(own)
+                least, largest = float(values.min()), float(values.max())
+        least, largest = discretisation.largest(-least, largest)
+        value = largest if value is None else value
+        least, largest = min(-least, value), max(largest, value)
+        if largest - least > 1e-9 * largest:
+            raise CaseError([f"{key}: from {least:g} to {largest:g} at open faces; allowed: one value {where}"])
+    assert value is not None
+    return value

@@ -175,21 +175,19 @@ def test_what_does_not_go_with_open_faces() -> None:
         "equation.a: from 1 to 1.25 at open faces; allowed: one value on open faces, and next to them": {"a": "1 + x"},
         "equation.c: from 0 to 0.25 at open faces; allowed: one value on open faces": {"c": "x*(1-x)"},
     }
-    for face, alpha, line in (
-        ("y_upper", 1.0, 'boundary.y_upper: "robin"; allowed: another condition, because the opposite face is open'),
-        (
-            "x_lower",
-            "y",
-            'boundary.x_lower: "alpha is a function"; allowed: a number for alpha, because a face is open',
-        ),
+    opposite = 'boundary.y_upper: "robin"; allowed: another condition, because the opposite face is open'
+    two = "boundary.x_lower.alpha: from 0 to 1 at open faces; allowed: one value on open faces"
+    for given, line in (
+        ({"y_lower": "open", "y_upper": {"robin": 0.0, "alpha": 1.0}}, opposite),
+        ({"y": "open", "x_lower": {"robin": 0.0, "alpha": "y"}}, two),
     ):
-        boundary: Any = {"y_lower": "open", face: {"robin": 0.0, "alpha": alpha}, "all": {"neumann": 0.0}}
+        boundary: Any = {**given, "all": {"neumann": 0.0}}
         with pytest.raises(CaseError) as caught:
             poisson.solve(poisson.Problem.on_box((5, 6), boundary=boundary))
         assert caught.value.mistakes == (line,)
-    for line, given in refused.items():
+    for line, other in refused.items():
         with pytest.raises(CaseError) as caught:
-            poisson.Solver(problem.having(**given))  # type: ignore[arg-type]
+            poisson.Solver(problem.having(**other))  # type: ignore[arg-type]
         assert caught.value.mistakes == (line,)
     for centring in ("node", "cell"):
         with pytest.raises(CaseError) as caught:
@@ -227,6 +225,21 @@ def test_what_varies_inside_does_not_see_how_large_the_box_is() -> None:
     # On the faces in float32, to the tolerance of the solves in the box.
     single = poisson.solve(found[0].problem, "multigrid", backend="numpy", precision="float32", rtol=1e-5)
     np.testing.assert_allclose(single.u, there, rtol=0, atol=1e-3 * abs(there).max())
+
+
+def test_a_wall_may_leak_more_in_its_middle() -> None:
+    h, found = 1.0 / 12.0, []
+    for more in (0, 5):
+        alpha = "where(abs(x - 0.5) < 0.3, 9, 1)"
+        problem = poisson.Problem.on_box(
+            (13 + 2 * more, 9),
+            f=lambda x, y: 1.0 * (abs(x - 0.25) + abs(y - 0.5) < h / 2.0),
+            boundary={"y_lower": {"robin": 0.0, "alpha": alpha}, "y_upper": {"neumann": 0.0}, "x": "open"},
+            lower=(-more * h, 0.0),
+            upper=(1.0 + more * h, 1.0),
+        )
+        found.append(poisson.solve(problem, "cg", backend="openmp", rtol=1e-12).u[:, more : more + 13])
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-9 * abs(found[0]).max())
 
 
 def test_the_capacitances_of_a_sphere_and_a_cube() -> None:
@@ -371,8 +384,36 @@ def test_ranks_have_the_solution_of_one_process(method: Any, ranks: Any, boundar
 
     for u in on_ranks(int(np.prod(ranks)), run, delay=0.0):
         np.testing.assert_allclose(u, alone.u, rtol=0, atol=1e-11 * abs(alone.u).max())
-    with pytest.raises(CaseError, match="several; allowed: 1, because a face is open"):
-        on_ranks(2, lambda comm: poisson.solve(problem.having(c="z*(1-z)"), method="cg", comm=comm, ranks=(1, 1, 2)))
+
+
+@pytest.mark.parametrize(("method", "ranks", "centring"), [("cg", (1, 1, 3), "node"), ("multigrid", (1, 2, 2), "cell")])
+def test_ranks_settle_with_one_process(method: Any, ranks: Any, centring: Any) -> None:
+    """With a that varies as an array that one rank has, α as a function, c, and bodies of two kinds."""
+    generator = np.random.default_rng(4)
+    a = np.ones((11, 9, 8))
+    a[3:-3, 3:-3, 3:-3] += 3.0 * (generator.random((5, 3, 2)) > 0.5)
+    bodies = [
+        {"inside": "hypot(x - 0.5, hypot(y - 0.5, z - 0.4)) < 0.22", "dirichlet": 1.0},
+        {"inside": "hypot(x - 0.6, hypot(y - 0.5, z - 0.7)) < 0.1", "a": 5.0},
+    ]
+    alpha = "where(max(abs(y - 0.5), abs(z - 0.5)) < 0.3, 2, 1)"
+    problem = poisson.Problem.on_box(
+        (8, 9, 11),
+        centring=centring,
+        f=generator.standard_normal(a.shape),
+        c=0.5,
+        boundary={"x_lower": {"robin": 0.0, "alpha": alpha}, "x_upper": {"neumann": 0.0}, "all": "open"},
+        bodies=bodies if method == "cg" else [],
+    )
+    problem = problem if method == "cg" else problem.having(a=a)
+    alone = poisson.solve(problem, method, backend="numpy", rtol=1e-11)
+
+    def run(comm: Any) -> Any:
+        given = problem if comm.rank == 0 else None
+        return poisson.solve(given, method, backend="numpy", rtol=1e-11, comm=comm, ranks=ranks).gather(all=True)  # type: ignore[arg-type]
+
+    for u in on_ranks(int(np.prod(ranks)), run, delay=0.0):
+        np.testing.assert_allclose(u, alone.u, rtol=0, atol=1e-9 * abs(alone.u).max())
 
 
 def test_a_body_that_reaches_an_open_face_is_refused() -> None:
