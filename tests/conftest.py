@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.emulation import EmulatedRuntime, Order
+from support.forked import Forks, forks
 
 from poisson import backends
 from poisson.backends.base import Backend
@@ -149,6 +150,13 @@ def numpy_arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[A
     gc.disable()
     yield arrays
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Forks]:
+    """Runs scripts in processes of their own."""
+    with forks() as found:
+        yield found
 
 
 @pytest.fixture

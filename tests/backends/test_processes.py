@@ -3,21 +3,22 @@
 
 import os
 import re
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import real
-from support.places import ROOT
+from support.forked import Forks
 
 from poisson.words import quantity
 
 SETTINGS = ("OMP_", "GOMP_", "KMP_")
 NO_ROOM = "OMP_THREAD_LIMIT, OMP_STACKSIZE, 'ulimit -u' or another limit allows no more threads"
 PROBLEM = """
-import logging, os, sys, threading
+import logging, os, sys, threading, warnings
+warnings.simplefilter("ignore")
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 import numpy as np
 import poisson
@@ -32,14 +33,20 @@ def library() -> None:
     real("openmp")(np.float64)
 
 
-def output(script: str, **environment: str) -> str:
+Output = Callable[..., str]
+
+
+@pytest.fixture
+def output(forked: Forks) -> Output:
     """What a new process prints, without the settings of OpenMP that this one has."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
-    environment = kept | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"} | environment
-    command = [sys.executable, "-W", "ignore", "-c", PROBLEM + script]
-    run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert (run.returncode, run.stderr) == (0, "")
-    return run.stdout
+
+    def found(script: str, **environment: str) -> str:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
+        run = forked.run(PROBLEM + script, environment=kept | {"OPENBLAS_NUM_THREADS": "1"} | environment)
+        assert (run.returncode, run.stderr) == (0, "")
+        return run.stdout
+
+    return found
 
 
 # ---- fork
@@ -48,7 +55,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 
 
 @needs_fork
-def test_solves_in_a_forked_process_after_a_solve() -> None:
+def test_solves_in_a_forked_process_after_a_solve(output: Output) -> None:
     """With what was made before the fork, with something new, and with all threads in a new thread."""
     script = """
 made = solver(2)
@@ -72,7 +79,7 @@ print(np.array_equal(made.solve().u, right.u), threads_of(made.solve()))
 
 
 @needs_fork
-def test_a_pool_of_forked_processes() -> None:
+def test_a_pool_of_forked_processes(output: Output) -> None:
     script = """
 import multiprocessing
 right = solver(2).solve()
@@ -86,7 +93,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
 
 
 @needs_fork
-def test_a_fork_before_the_first_solve_costs_no_thread() -> None:
+def test_a_fork_before_the_first_solve_costs_no_thread(output: Output) -> None:
     script = """
 if os.fork() == 0:
     print(threads_of(solver(2).solve()), flush=True)
@@ -97,7 +104,7 @@ os.wait()
 
 
 @needs_fork
-def test_a_solver_that_was_at_work_in_another_thread_at_the_fork_says_so() -> None:
+def test_a_solver_that_was_at_work_in_another_thread_at_the_fork_says_so(output: Output) -> None:
     script = """
 made = solver(1)
 begun, end = threading.Event(), threading.Event()
@@ -135,7 +142,7 @@ print(made.solve().status.value)
     ],
 )
 def test_threads_are_as_many_as_asked_for_and_allowed(
-    asked: tuple[int, ...], environment: dict[str, str], given: tuple[int, ...]
+    output: Output, asked: tuple[int, ...], environment: dict[str, str], given: tuple[int, ...]
 ) -> None:
     script = f"""
 for solution in (solver(threads).solve() for threads in {asked}):
@@ -152,7 +159,7 @@ for solution in (solver(threads).solve() for threads in {asked}):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count threads in other ways")
 @pytest.mark.parametrize("room", [1, 4])
-def test_a_limit_on_the_threads_of_a_user(room: int) -> None:
+def test_a_limit_on_the_threads_of_a_user(output: Output, room: int) -> None:
     """Where the run time would end the process; scipy's transforms, of lengths that the library has not, go on too."""
     script = f"""
 import resource
@@ -182,7 +189,7 @@ for backend in ("openmp", "numpy"):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc")
-def test_each_solver_has_its_own_number_of_threads_in_every_thread() -> None:
+def test_each_solver_has_its_own_number_of_threads_in_every_thread(output: Output) -> None:
     """Counted while the threads that solved are alive, as their teams are."""
     script = """
 def tasks(threads):
@@ -230,25 +237,25 @@ print(min(taken) < 0.04, {name for name in os.environ if name.startswith(("OMP_"
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="with one processor the run time does not wait busily")
-def test_threads_do_not_wait_busily_and_the_environment_stays_as_it_was() -> None:
+def test_threads_do_not_wait_busily_and_the_environment_stays_as_it_was(output: Output) -> None:
     assert output(MEASURED) == "True set()\n"
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="with one processor the run time does not wait busily")
-def test_threads_do_not_wait_busily_where_another_library_has_loaded_the_run_time() -> None:
+def test_threads_do_not_wait_busily_where_another_library_has_loaded_the_run_time(output: Output) -> None:
     first = "\nimport ctypes\nctypes.CDLL('libgomp.so.1')\nassert 'libgomp' in open('/proc/self/maps').read()\n"
     assert output(first + MEASURED) == "True set()\n"
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="with one processor the run time does not wait busily")
 @pytest.mark.parametrize(("name", "value"), [("OMP_WAIT_POLICY", "active"), ("GOMP_SPINCOUNT", "1000000000")])
-def test_threads_wait_as_the_user_says(name: str, value: str) -> None:
+def test_threads_wait_as_the_user_says(output: Output, name: str, value: str) -> None:
     assert output(MEASURED, **{name: value}) == f"False {{'{name}'}}\n"
 
 
 # ---- memory
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit")
-def test_a_problem_that_does_not_fit_under_a_limit_is_refused() -> None:
+def test_a_problem_that_does_not_fit_under_a_limit_is_refused(output: Output) -> None:
     """At any limit: it is solved, or refused in one line."""
     script = """
 import resource

@@ -12,6 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from support.forked import Forks
 from support.places import ROOT
 from support.results import make_solution
 
@@ -74,7 +75,9 @@ for path in sorted(Path(sys.argv[1]).glob("*.h5")):
     ],
     ids=["3D", "2D", "1D"],
 )
-def test_every_damage_is_one_line_and_none_of_the_values_goes_unnoticed(tmp_path: Path, solution: object) -> None:
+def test_every_damage_is_one_line_and_none_of_the_values_goes_unnoticed(
+    forked: Forks, tmp_path: Path, solution: object
+) -> None:
     whole = tmp_path / "whole" / "a.h5"
     whole.parent.mkdir()
     hdf5.write(whole, solution)  # type: ignore[arg-type]
@@ -82,8 +85,7 @@ def test_every_damage_is_one_line_and_none_of_the_values_goes_unnoticed(tmp_path
     count = 250
     for seed in range(count):
         (tmp_path / f"{seed:04}.h5").write_bytes(damaged(good, seed))
-    command = [sys.executable, "-c", MANY_FILES, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = forked.run(MANY_FILES, str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [seed for seed, *_ in answers] == list(range(count))

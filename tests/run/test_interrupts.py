@@ -14,6 +14,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from support.forked import Forks
 from support.places import ROOT
 from support.problems import SINE, WALLS, make_case
 
@@ -53,13 +54,12 @@ sys.exit(main(["solve", "cases/unit_square.toml", "--profile", "--backend=numpy"
 PRODUCTS = "import poisson.solvers.multigrid.galerkin\nat(poisson.solvers.multigrid.galerkin, 'largest_eigenvalue')"
 
 
-def interrupted(stage: str, path: Path) -> subprocess.CompletedProcess[str]:
+def interrupted(forked: Forks, stage: str, path: Path) -> subprocess.CompletedProcess[str]:
     solve = SOLVE.replace("STAGE", stage)
     if stage is PRODUCTS:
         solve = solve.replace("[17, 17]", "[41, 41]").replace("=jacobi", "=multigrid")
         solve = solve.replace("solver.rtol=1e-6", "solver.coarse=galerkin")
-    command = [sys.executable, "-c", HEAD + solve, str(path)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    return forked.run(HEAD + solve, str(path))
 
 
 BEFORE = [
@@ -72,8 +72,10 @@ BEFORE = [
 
 
 @pytest.mark.parametrize("stage", BEFORE)
-def test_ctrl_c_before_there_is_an_iterate_writes_nothing_and_says_so(tmp_path: Path, stage: str) -> None:
-    done = interrupted(stage, tmp_path / "a.h5")
+def test_ctrl_c_before_there_is_an_iterate_writes_nothing_and_says_so(
+    forked: Forks, tmp_path: Path, stage: str
+) -> None:
+    done = interrupted(forked, stage, tmp_path / "a.h5")
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.splitlines()[-1] == "poisson: interrupted; nothing was written"
     assert "Traceback" not in done.stderr
@@ -92,9 +94,9 @@ AFTER = [
 
 
 @pytest.mark.parametrize(("stage", "status"), AFTER)
-def test_ctrl_c_once_there_is_an_iterate_writes_it(tmp_path: Path, stage: str, status: str) -> None:
+def test_ctrl_c_once_there_is_an_iterate_writes_it(forked: Forks, tmp_path: Path, stage: str, status: str) -> None:
     path = tmp_path / "a.h5"
-    done = interrupted(stage, path)
+    done = interrupted(forked, stage, path)
     assert (done.returncode, "Traceback" in done.stderr) == (130, False)
     assert done.stdout.startswith(f"{status}: ")
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.xmf"]
@@ -114,9 +116,9 @@ LATE = [
 
 
 @pytest.mark.parametrize("stage", LATE)
-def test_ctrl_c_after_the_result_is_written_leaves_it(tmp_path: Path, stage: str) -> None:
+def test_ctrl_c_after_the_result_is_written_leaves_it(forked: Forks, tmp_path: Path, stage: str) -> None:
     path = tmp_path / "a.h5"
-    done = interrupted(stage, path)
+    done = interrupted(forked, stage, path)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.splitlines()[-1] == f"poisson: interrupted; the result is in {path}"
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.xmf"]
@@ -124,8 +126,8 @@ def test_ctrl_c_after_the_result_is_written_leaves_it(tmp_path: Path, stage: str
         assert file.attrs["status"] == "converged"
 
 
-def test_a_second_ctrl_c_aborts_the_write_and_leaves_no_part_of_it(tmp_path: Path) -> None:
-    done = interrupted('at(poisson.output.hdf5, "_dataset", 2)', tmp_path / "a.h5")
+def test_a_second_ctrl_c_aborts_the_write_and_leaves_no_part_of_it(forked: Forks, tmp_path: Path) -> None:
+    done = interrupted(forked, 'at(poisson.output.hdf5, "_dataset", 2)', tmp_path / "a.h5")
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.splitlines()[-1] == "poisson: interrupted; nothing was written"
     assert os.listdir(tmp_path) == []
@@ -133,7 +135,7 @@ def test_a_second_ctrl_c_aborts_the_write_and_leaves_no_part_of_it(tmp_path: Pat
 
 @pytest.mark.parametrize(("name", "call"), [("seek", 0), ("seek", 6), ("write", 0), ("write", 6)])
 def test_ctrl_c_within_the_library_that_writes_is_neither_lost_nor_an_error(
-    tmp_path: Path, name: str, call: int
+    forked: Forks, tmp_path: Path, name: str, call: int
 ) -> None:
     """A `save` in Python: the library calls back, and an exception from there would be a failed write to it."""
     script = f"""
@@ -154,8 +156,7 @@ except KeyboardInterrupt:
     print("interrupted")
 print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
-    command = [sys.executable, "-c", HEAD + script, str(tmp_path / "a.h5")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = forked.run(HEAD + script, str(tmp_path / "a.h5"))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "interrupted\nTrue\n"
     assert os.listdir(tmp_path) == []
@@ -172,7 +173,7 @@ def test_ctrl_c_while_modules_are_loaded_or_after_the_command_says_nothing(tmp_p
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_a_loop_of_solves_in_python_ends_with_the_solve_that_is_interrupted() -> None:
+def test_a_loop_of_solves_in_python_ends_with_the_solve_that_is_interrupted(forked: Forks) -> None:
     script = """
 import numpy as np, poisson
 class Presses:
@@ -190,8 +191,7 @@ except KeyboardInterrupt as error:
     print(solves, type(error).__name__, found.status.value, found.iterations, bool(abs(found.u).max() > 0.0))
 print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
-    command = [sys.executable, "-c", HEAD + script]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = forked.run(HEAD + script)
     assert done.stdout == "2 Interrupted interrupted 5 True\nTrue\n"
     assert done.returncode == 0
 
