@@ -77,7 +77,9 @@ typedef struct {
  *
  * `paired` is null, or has the weights of x on the host in the type of the arrays, where two fine nodes come to each
  * coarse one, in four rows of whole multiples of 16: of a restriction, what the node i takes of the fine nodes 2i - 1
- * to 2i + 2; else what the fine node 2i takes of i - 1 and i, and 2i + 1 of i and i + 1. */
+ * to 2i + 2; else what the fine node 2i takes of i - 1 and i, and 2i + 1 of i and i + 1. Of cubics, whose nodes near the
+ * ends go by the tables: from fine to coarse the same four rows, else what 2i takes of i - 2 to i + 1, and 2i + 1 of
+ * i - 1 to i + 2. */
 typedef struct {
     const int32_t* index[3];
     const double* weight[3];

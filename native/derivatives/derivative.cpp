@@ -111,6 +111,19 @@ inline Pack<T> inside_row(const Local<T>& a, int64_t i, Pack<T> pack) {
     return i + LANES <= a.nx ? pack : lane_numbers<T>() < T(a.nx - i) ? pack : Pack<T>{};
 }
 
+// The pack of a tabulated axis with the derivatives at nodes near an end of the row in their lanes, and zeros past it.
+template <int HALF, class T>
+__attribute__((noinline)) Pack<T> end_tabulated(const Line<T>& line, int64_t i, const T* row, Pack<T> pack) {
+    for (int64_t lane = 0; lane < LANES; ++lane) {
+        const int64_t s = i + lane;
+        if (s >= line.n)
+            pack[lane] = 0;
+        else if (s < HALF || s >= line.n - HALF)
+            pack[lane] = tabulated_derivative_at<HALF>(line, s, [&](int64_t n) { return row[n]; });
+    }
+    return pack;
+}
+
 // The derivatives along a tabulated axis at the nodes of a whole row, with zeros in the lanes past it.
 template <int HALF, bool STREAM, class T>
 void derive_tabulated_row(const Local<T>& a, int axis, int64_t j, int64_t k, const double* table, const T* u, T* out) {
@@ -118,23 +131,38 @@ void derive_tabulated_row(const Local<T>& a, int axis, int64_t j, int64_t k, con
     line.table = table;
     const T* row = u + a.row(j, k);
     T* to = out + a.row(j, k);
-    const int64_t s = axis == 1 ? j : k, stride = line.stride(axis == 1 ? a.pitch : a.pitch * a.ny);
-    for (int64_t i = 0; i < a.nx; i += LANES) {
-        Pack<T> pack = {};
-        if (axis > 0) {
-            const T* nodes = row + i - stride * s;
-            pack = inside_row(
-                a, i, tabulated_derivative_at<HALF>(line, s, [&](int64_t n) { return load(nodes + stride * n); }));
-        } else if (i >= HALF && i + LANES + HALF <= a.nx) {
+    if (axis == 0) {
+        for (int64_t i = 0; i < a.nx; i += LANES) {
+            prefetch(row + i, FAR_AHEAD);
             const Pack<T> centre = load(row + i);
-            for (int m = 0; m <= 2 * HALF; ++m)
-                pack += __builtin_convertvector(load(table + m * line.n + i), Pack<T>) *
-                        (load(row + i + m - HALF) - centre);
-        } else {
-            for (int64_t n = i; n < a.nx && n < i + LANES; ++n)
-                pack[n - i] = tabulated_derivative_at<HALF>(line, n, [&](int64_t index) { return row[index]; });
+            Pack<T> pack = {};
+            // There is memory in front of a row and behind it.
+            for (int m = 0; m <= 2 * HALF; ++m) {
+                if (m != HALF)
+                    pack += __builtin_convertvector(load(&line.weight(m, i)), Pack<T>) *
+                            (load(row + i + m - HALF) - centre);
+            }
+            if (i < HALF || i + LANES > a.nx - HALF) pack = end_tabulated<HALF>(line, i, row, pack);
+            put<STREAM>(to + i, pack);
         }
-        put<STREAM>(to + i, pack);
+        return;
+    }
+    // What is the same along the row: the rows besides its own that its nodes take, and their weights.
+    const int64_t s = axis == 1 ? j : k, stride = line.stride(axis == 1 ? a.pitch : a.pitch * a.ny);
+    const int64_t first = first_of(line, s, HALF);
+    T weight[2 * HALF];
+    const T* taken[2 * HALF];
+    for (int m = 0; m < 2 * HALF; ++m) {
+        const int64_t n = first + m + (first + m >= s);
+        weight[m] = T(line.weight(n - first, s));
+        taken[m] = row + stride * (wrapped(n, line.n) - s);
+    }
+    for (int64_t i = 0; i < a.nx; i += LANES) {
+        prefetch(taken[2 * HALF - 1] + i, FAR_AHEAD);
+        const Pack<T> centre = load(row + i);
+        Pack<T> pack = {};
+        for (int m = 0; m < 2 * HALF; ++m) pack += weight[m] * (load(taken[m] + i) - centre);
+        put<STREAM>(to + i, inside_row(a, i, pack));
     }
 }
 

@@ -8,13 +8,19 @@
 // The index of a node up to n nodes before the first or behind the last of a periodic line.
 inline int64_t wrapped(int64_t i, int64_t n) { return i < 0 ? i + n : i < n ? i : i - n; }
 
+// How far the weights of a tabulated axis lie apart: they begin at whole packs.
+inline int64_t table_stride(int64_t n) { return (n + 7) / 8 * 8; }
+
 // A line of n nodes along an axis.
 template <class T>
 struct Line {
     int64_t n;
     bool wraps;
     T scale;
-    const double* table;  // of a tabulated axis: the weights of the m-th of the nodes that each takes are at m n
+    const double* table;  // of a tabulated axis
+
+    // The weight of the m-th of the nodes that the node s takes.
+    const double& weight(int64_t m, int64_t s) const { return table[m * table_stride(n) + s]; }
 
     // From node to node, where they lie so far apart. The neighbours of a single node are that node, however often an
     // index is wrapped.
@@ -55,7 +61,7 @@ inline auto tabulated_derivative_at(const Line<T>& line, int64_t s, At at) {
     const auto centre = at(s);
     auto sum = centre - centre;
     for (int m = 0; m <= 2 * HALF; ++m)
-        sum += T(line.table[m * line.n + s]) * (at(wrapped(first + m, line.n)) - centre);
+        sum += T(line.weight(m, s)) * (at(wrapped(first + m, line.n)) - centre);
     return sum;
 }
 
@@ -64,9 +70,9 @@ inline bool wraps_along(const poisson_differences* d, int axis) { return d->wrap
 // The table of an axis in the array of all weights, or none.
 inline const double* table_along(const poisson_differences* d, int axis) {
     const int64_t points = 2 * d->half + 1;
-    const double* table = d->weights + d->half * (1 + points);
+    const double* table = d->weights + table_stride(d->half * (1 + points));
     for (int before = 0; before < axis; ++before)
-        if (d->wraps[before] & 2) table += points * d->shape[before];
+        if (d->wraps[before] & 2) table += points * table_stride(d->shape[before]);
     return d->wraps[axis] & 2 ? table : nullptr;
 }
 

@@ -13,16 +13,34 @@ constexpr int64_t ENTRIES = 4;
 #ifndef POISSON_OFFLOAD
 
 // The axis x of both grids, with its tables.
+template <class T>
 struct CubicsAlongX {
     Pairing finer, coarser;  // the target as the finer one of the two grids, and as the coarser one
     const int32_t* index;
     const double* weight;
     bool tabulated;
+    const T* paired;
+    bool coincide = false;  // whether every other node, away from the ends, is one of the source
+
+    CubicsAlongX(const Local<T>& source, const Local<T>& target, const poisson_transfer& tables)
+        : finer(target.nx, source.nx, source.rule(0) == WRAP),
+          coarser(source.nx, target.nx, source.rule(0) == WRAP),
+          index(tables.index[0]),
+          weight(tables.weight[0]),
+          tabulated(tables.entries[0] != 0),
+          paired(static_cast<const T*>(tables.paired)) {
+        if (!paired || down()) return;
+        coincide = true;
+        for (int64_t i = 2; i < source.nx - 2; ++i) coincide &= row(0)[i] == 0 && row(1)[i] == 0 && row(3)[i] == 0;
+    }
+    bool down() const { return finer.fine < finer.coarse; }
+    // The n-th row of `paired`.
+    const T* row(int64_t n) const { return paired + n * round_up(down() ? finer.fine : (finer.fine + 1) / 2, 16); }
 };
 
 // A row of the target from a row of the source.
 template <class T>
-inline void interpolate_along_x(const CubicsAlongX& x, const T* __restrict from, T* __restrict to) {
+inline void interpolate_along_x(const CubicsAlongX<T>& x, const T* __restrict from, T* __restrict to) {
     const int64_t few = x.finer.coarse, nodes = x.finer.fine;
     const auto by_table = [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
@@ -31,7 +49,36 @@ inline void interpolate_along_x(const CubicsAlongX& x, const T* __restrict from,
             to[i] = sum;
         }
     };
-    if (x.tabulated) {
+    if (x.paired && x.down()) {
+        const T *const w0 = x.row(0), *const w1 = x.row(1), *const w2 = x.row(2), *const w3 = x.row(3);
+        by_table(0, 1);
+#pragma omp simd
+        for (int64_t i = 1; i < nodes - 1; ++i)
+            to[i] = (w0[i] * from[2 * i - 1] + w1[i] * from[2 * i]) +
+                    (w2[i] * from[2 * i + 1] + w3[i] * from[2 * i + 2]);
+        by_table(nodes - 1, nodes);
+    } else if (x.paired) {
+        const T *const w0 = x.row(4), *const w1 = x.row(5), *const w2 = x.row(6), *const w3 = x.row(7);
+        const auto odd = [=](int64_t i) {
+            return (w0[i] * from[i - 1] + w1[i] * from[i]) + (w2[i] * from[i + 1] + w3[i] * from[i + 2]);
+        };
+        by_table(0, 4);
+        if (x.coincide) {
+#pragma omp simd
+            for (int64_t i = 2; i < few - 2; ++i) {
+                to[2 * i] = from[i];
+                to[2 * i + 1] = odd(i);
+            }
+        } else {
+            const T *const v0 = x.row(0), *const v1 = x.row(1), *const v2 = x.row(2), *const v3 = x.row(3);
+#pragma omp simd
+            for (int64_t i = 2; i < few - 2; ++i) {
+                to[2 * i] = (v0[i] * from[i - 2] + v1[i] * from[i - 1]) + (v2[i] * from[i] + v3[i] * from[i + 1]);
+                to[2 * i + 1] = odd(i);
+            }
+        }
+        by_table(2 * (few - 2), nodes);
+    } else if (x.tabulated) {
         by_table(0, nodes);
     } else if (x.finer.same()) {
         std::copy(from, from + nodes, to);
@@ -63,10 +110,9 @@ template <class T>
 poisson_status interpolate(const poisson_operator* source_operator, const poisson_operator* target_operator,
                            const poisson_transfer* tables, bool everywhere, const T* values, T* out) {
     const Local<T> source = local<T>(source_operator), target = local<T>(target_operator);
-    const bool solid = source.dimension == 3, wraps = source.rule(0) == WRAP;
+    const bool solid = source.dimension == 3;
     const T* const mask = everywhere ? nullptr : mask_of<T>(target_operator);
-    const CubicsAlongX x{Pairing(target.nx, source.nx, wraps), Pairing(source.nx, target.nx, wraps), tables->index[0],
-                         tables->weight[0], tables->entries[0] != 0};
+    const CubicsAlongX<T> x(source, target, *tables);
     const bool stream = goes_around_cache(target.pitch * target.ny * target.nz * int64_t(sizeof(T)));
     const Tiling all(target);
     const int64_t read = round_up(source.pitch, WIDE<T>), written = round_up(target.pitch, WIDE<T>);

@@ -90,21 +90,18 @@ poisson_status integrate(const poisson_operator* operator_, const V* from, int64
                 }
             }
             // An order that does not depend on where rows lie, as one that begins at aligned values would.
-            double sums[LANES] = {}, sizes[LANES] = {};
+            Pack<double> sums = {}, sizes = {};
             int64_t i = 0;
-            for (; along_x && i < a.nx; ++i) {
-                sums[i % LANES] += along_x[i] * row(i);
-                sizes[i % LANES] += along_x[i] * std::abs(row(i));
-            }
             for (; i + LANES <= a.nx; i += LANES) {
-                for (int64_t lane = 0; lane < LANES; ++lane) {
-                    sums[lane] += row(i + lane);
-                    sizes[lane] += std::abs(row(i + lane));
-                }
+                Pack<double> pack = __builtin_convertvector(load(values + i), Pack<double>) - shift;
+                if (along_x) pack *= load(along_x + i);
+                sums += pack;
+                sizes += pack < 0.0 ? -pack : pack;
             }
             for (int64_t lane = 0; i < a.nx; ++i, ++lane) {
-                sums[lane] += row(i);
-                sizes[lane] += std::abs(row(i));
+                const double value = along_x ? along_x[i] * row(i) : row(i);
+                sums[lane] += value;
+                sizes[lane] += std::abs(value);
             }
             for (int64_t lane = 0; lane < LANES; ++lane) {
                 of_row += sums[lane];

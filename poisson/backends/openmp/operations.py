@@ -183,7 +183,7 @@ class OpenmpInterpolation(InterpolationOperations):
         super().__init__(backend, interpolation)
         self._operators = (_structure(backend, interpolation.source), _structure(backend, interpolation.target))
         axes = interpolation.source.lattice.axes, interpolation.target.lattice.axes
-        self._tables = AxisTables(backend, interpolation.axes, list(zip(*axes, strict=True)))
+        self._tables = AxisTables(backend, interpolation.axes, list(zip(*axes, strict=True)), cubics=True)
 
     def interpolate(self, source: Array, out: Array) -> None:
         operators, everywhere = self._operators, self.interpolation.everywhere
@@ -199,9 +199,11 @@ class OpenmpDifferences(DifferenceOperations):
     def __init__(self, backend: OpenmpBackend, differences: Differences) -> None:
         super().__init__(backend, differences)
         self.functions = backend.functions
-        tables = (differences.weights(axis).ravel() for axis, has in enumerate(differences.tabulated) if has)
+        tables = (differences.weights(axis) for axis, has in enumerate(differences.tabulated) if has)
         flags = [wraps + 2 * has for wraps, has in zip(differences.periodic, differences.tabulated, strict=True)]
-        weights = np.concatenate([differences.central, differences.closure.ravel(), *tables])
+        plain = np.concatenate([differences.central, differences.closure.ravel()])
+        rows = (np.pad(table, ((0, 0), (0, -table.shape[1] % 8))).ravel() for table in (plain[np.newaxis], *tables))
+        weights = np.concatenate(list(rows))
         self._weights = backend.table(weights, np.dtype(np.float64))
         self.structure = byref(
             DifferencesStructure(

@@ -46,7 +46,7 @@ class AxisTables:
 
     `backend`: whose memory it is. `tables`: index and weight for each axis. `pairs`: the axes between which the tables
     are, that which is gathered from first. `neighbours`: whether the nodes that one gathers from are neighbours, as in
-    restriction. Raises `GridError` if a node of a tabulated axis gathers from too many.
+    restriction. `cubics`: whether the tables are those of cubics. Raises `GridError` if a node of a tabulated axis gathers from too many.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class AxisTables:
         tables: Sequence[Table],
         pairs: Sequence[tuple[Axis, Axis]],
         neighbours: bool = False,
+        cubics: bool = False,
     ) -> None:
         tabulated = [source != target and (source.tabulated or target.tabulated) for source, target in pairs]
         if any(tabulated) and max(len(weight[0]) for _, weight in tables) > MOST_ENTRIES:
@@ -73,7 +74,8 @@ class AxisTables:
         index = [table.pointer for table in (*self._index, self._index[-1])][:3]
         weight = [table.pointer for table in (*self._weight, self._weight[-1])][:3]
         entries = [len(weight[0]) if apart else 0 for (_, weight), apart in zip(tables, tabulated, strict=True)]
-        paired = _paired(*tables[0], *pairs[0]) if tabulated[0] and not backend.offloads else None
+        pair = _paired_cubics if cubics else _paired
+        paired = pair(*tables[0], *pairs[0]) if tabulated[0] and not backend.offloads else None
         self._paired = None if paired is None else backend.table(paired, backend.dtype)
         self.pointer = byref(
             TransferStructure(
@@ -120,4 +122,24 @@ def _paired(index: NDArray[np.int32], weight: NDArray[np.float64], source: Axis,
     found = np.zeros((4, pitch_of(target.nodes if down else (target.nodes + 1) // 2)))
     rows, columns = (place, nodes) if down else (place + 2 * (nodes % 2)[:, np.newaxis], nodes // 2)
     np.add.at(found, (np.where(needed, rows, 0), np.broadcast_to(columns[:, np.newaxis], rows.shape)), weight)
+    return found
+
+
+def _paired_cubics(index: NDArray[np.int32], weight: NDArray[np.float64], source: Axis, target: Axis) -> Any | None:
+    """The same of cubics, away from the ends."""
+    few, many = sorted((source.nodes, target.nodes))
+    down = target.nodes < source.nodes
+    # Target nodes to a coarse one, sources to step on, the sources of the first weights, and the nodes at either end.
+    each, step, firsts, ends = (1, 2, (-1,), 1) if down else (2, 1, (-2, -1), 2)
+    if few <= 2 * ends or abs(many - 2 * few) > 1:
+        return None
+    found = np.zeros((4 * each, pitch_of(-(-target.nodes // each))))
+    nodes = np.arange(ends, few - ends)
+    for part, first in enumerate(firsts):
+        place = index[each * nodes + part] - (step * nodes + first)[:, np.newaxis]
+        values = weight[each * nodes + part]
+        needed = values != 0.0
+        if not np.all((place[needed] >= 0) & (place[needed] < 4)):
+            return None
+        np.add.at(found, (4 * part + np.where(needed, place, 0), np.broadcast_to(nodes[:, np.newaxis], place.shape)), values)
     return found
