@@ -77,9 +77,9 @@ typedef struct {
  *
  * `paired` is null, or has the weights of x on the host in the type of the arrays, where two fine nodes come to each
  * coarse one, in four rows of whole multiples of 16: of a restriction, what the node i takes of the fine nodes 2i - 1
- * to 2i + 2; else what the fine node 2i takes of i - 1 and i, and 2i + 1 of i and i + 1. Of cubics, whose nodes near the
- * ends go by the tables: from fine to coarse the same four rows, else what 2i takes of i - 2 to i + 1, and 2i + 1 of
- * i - 1 to i + 2. */
+ * to 2i + 2; else what the fine node 2i takes of i - 1 and i, and 2i + 1 of i and i + 1. Of cubics, whose nodes near
+ * the ends go by the tables: from fine to coarse the same four rows, else what 2i takes of i - 2 to i + 1, and 2i + 1
+ * of i - 1 to i + 2. */
 typedef struct {
     const int32_t* index[3];
     const double* weight[3];
@@ -90,7 +90,8 @@ typedef struct {
 /* First derivatives on nodes, by the differences of poisson/mesh/differences.py of order 2 half. shape, scale (1/h) and
  * wraps (1 where an axis is periodic, and 2 more where it is tabulated) run in the order x, y, z; in 2D shape[2] is 1.
  * weights lies in the device's memory: half weights of the central difference, then 2 half + 1 of a one-sided one for
- * each of the half nodes next to a face, then for each tabulated axis 2 half + 1 times a weight of every node. */
+ * each of the half nodes next to a face, then for each tabulated axis 2 half + 1 times a weight of every node; what
+ * comes before each, and each of the 2 half + 1, goes up to a multiple of 8. */
 typedef struct {
     int32_t dimension;
     int32_t half;

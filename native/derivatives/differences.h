@@ -60,8 +60,7 @@ inline auto tabulated_derivative_at(const Line<T>& line, int64_t s, At at) {
     const int64_t first = first_of(line, s, HALF);
     const auto centre = at(s);
     auto sum = centre - centre;
-    for (int m = 0; m <= 2 * HALF; ++m)
-        sum += T(line.weight(m, s)) * (at(wrapped(first + m, line.n)) - centre);
+    for (int m = 0; m <= 2 * HALF; ++m) sum += T(line.weight(m, s)) * (at(wrapped(first + m, line.n)) - centre);
     return sum;
 }
 

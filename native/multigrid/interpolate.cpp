@@ -54,8 +54,8 @@ inline void interpolate_along_x(const CubicsAlongX<T>& x, const T* __restrict fr
         by_table(0, 1);
 #pragma omp simd
         for (int64_t i = 1; i < nodes - 1; ++i)
-            to[i] = (w0[i] * from[2 * i - 1] + w1[i] * from[2 * i]) +
-                    (w2[i] * from[2 * i + 1] + w3[i] * from[2 * i + 2]);
+            to[i] =
+                (w0[i] * from[2 * i - 1] + w1[i] * from[2 * i]) + (w2[i] * from[2 * i + 1] + w3[i] * from[2 * i + 2]);
         by_table(nodes - 1, nodes);
     } else if (x.paired) {
         const T *const w0 = x.row(4), *const w1 = x.row(5), *const w2 = x.row(6), *const w3 = x.row(7);

@@ -46,7 +46,8 @@ class AxisTables:
 
     `backend`: whose memory it is. `tables`: index and weight for each axis. `pairs`: the axes between which the tables
     are, that which is gathered from first. `neighbours`: whether the nodes that one gathers from are neighbours, as in
-    restriction. `cubics`: whether the tables are those of cubics. Raises `GridError` if a node of a tabulated axis gathers from too many.
+    restriction. `cubics`: whether the tables are those of cubics. Raises `GridError` if a node of a tabulated axis
+    gathers from too many.
     """
 
     def __init__(
@@ -141,5 +142,7 @@ def _paired_cubics(index: NDArray[np.int32], weight: NDArray[np.float64], source
         needed = values != 0.0
         if not np.all((place[needed] >= 0) & (place[needed] < 4)):
             return None
-        np.add.at(found, (4 * part + np.where(needed, place, 0), np.broadcast_to(nodes[:, np.newaxis], place.shape)), values)
+        np.add.at(
+            found, (4 * part + np.where(needed, place, 0), np.broadcast_to(nodes[:, np.newaxis], place.shape)), values
+        )
     return found
