@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from conftest import BACKENDS
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import spsolve
+from scipy.sparse.linalg import splu
 from support.agreement import PLACED, agree
 from support.axes import D, N, P
 from support.emulation import EmulatedRuntime
@@ -66,21 +67,31 @@ def trapezoidal(a: Operator) -> NDArray[np.float64]:
 
 def reference(a: Operator, f: NDArray[Any], u: NDArray[Any]) -> NDArray[np.float64]:
     """The solution with the values of u at fixed nodes, by a sparse factorisation in double precision."""
+    full, free, inverse = factored(a.lattice, a.c) if a.coefficients is None else factors(a)
+    right = (f.astype(np.float64).ravel() - full @ (u.astype(np.float64).ravel() * ~free))[free]
+    solution = u.astype(np.float64).ravel()
+    solution[free] = inverse(np.append(right, 0.0))[:-1] if a.singular else inverse(right)
+    return solution.reshape(a.array_shape)
+
+
+@lru_cache(maxsize=4000)
+def factored(lattice: Lattice, c: float) -> tuple[Any, NDArray[Any], Callable[[NDArray[Any]], NDArray[Any]]]:
+    """The factors, once for all backends and types."""
+    return factors(Operator(lattice, c))
+
+
+def factors(a: Operator) -> tuple[Any, NDArray[Any], Callable[[NDArray[Any]], NDArray[Any]]]:
+    """The matrix, the nodes that are not fixed, and the inverse there, bordered where it is singular."""
     free = ~fixed_nodes(a).ravel()
     full = matrix(a)
     inner = sparse.csc_array(full[free][:, free])
-    right = (f.astype(np.float64).ravel() - full @ (u.astype(np.float64).ravel() * ~free))[free]
-    solution = u.astype(np.float64).ravel()
     if a.singular:
         # One more unknown takes up the mean of f, one more equation gives u a mean of zero.
         weights = sparse.coo_array(trapezoidal(a).reshape(1, -1))
         ones = sparse.coo_array(np.ones((weights.shape[1], 1)))
         rows: list[list[Any]] = [[inner, ones], [weights, None]]
-        bordered = sparse.csc_array(sparse.block_array(rows))
-        solution[free] = spsolve(bordered, np.append(right, 0.0))[:-1]
-    else:
-        solution[free] = spsolve(inner, right)
-    return solution.reshape(a.array_shape)
+        inner = sparse.csc_array(sparse.block_array(rows))
+    return full, free, splu(inner).solve
 
 
 MADE_ONCE = [
@@ -144,7 +155,7 @@ def test_every_length_on_a_cpu(dtype: Any, rules: tuple[Rule, Rule]) -> None:
     backend = BACKENDS["openmp"](dtype)
     lengths = [*range(2, 70), 77, 113, 127, 128, 131, 2 * 131, 3 * 139, 8 * 7 * 13, 7 * 73, 499, 1021]
     assert max(largest_prime_factor(length) for length in lengths) > LARGEST_ODD
-    for length in lengths:
+    for length in lengths[:: 1 if dtype == np.float64 else 3]:
         nodes = length + (rules[0] is not Rule.WRAP)
         check(backend, operator((nodes, 3), (*rules, Rule.FIXED, Rule.MIRROR), 0.0))
 
@@ -154,7 +165,7 @@ def test_every_number_of_cells_on_a_cpu(dtype: Any, ends: tuple[Kind, Kind]) -> 
     """Types II and IV; also with a large prime factor, and more lines than are taken together."""
     rounding = 10.0 * ROUNDING[np.dtype(dtype).name]
     for name in ("numpy", "openmp"):
-        for cells in (*range(3, 18), 35, 64, 131):
+        for cells in (*range(3, 18, 1 if dtype == np.float64 else 5), 35, 64, 131):
             check(
                 ALL_BACKENDS[name](dtype),
                 Operator(Lattice((equal(cells, ends), Axis.single())), 0.3),

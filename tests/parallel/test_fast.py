@@ -102,7 +102,8 @@ def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.usefixtures("ways")
 @pytest.mark.parametrize("rules", rules_of(2), ids=name_of)
 def test_two_dimensions_on_ranks(rules: tuple[Rule, ...], dtype: Any) -> None:
-    for c, size in itertools.product((0.0, 0.7), (2, 3, 5)):
+    # What is done differently in float32 is done alike for every size.
+    for c, size in itertools.product((0.0, 0.7), (2, 3, 5) if dtype == np.float64 else (3,)):
         solve(NumpyBackend, dtype, Operator.uniform((6, 13), SPACING[:2], c, rules), cuts_of(13, size))
 
 
@@ -141,7 +142,7 @@ def test_other_backends_on_ranks(make: Any, rules: tuple[Rule, Rule], dtype: Any
 @pytest.mark.usefixtures("ways")
 @pytest.mark.parametrize("last", AXIS_RULES, ids=name_of)
 def test_three_dimensions_on_ranks(last: tuple[Rule, Rule], dtype: Any) -> None:
-    for first, size in itertools.product(AXIS_RULES, (2, 4)):
+    for first, size in itertools.product(AXIS_RULES, (2, 4) if dtype == np.float64 else (4,)):
         rules = (*first, Rule.MIRROR, Rule.MIRROR, *last)
         solve(NumpyBackend, dtype, Operator.uniform((5, 6, 11), SPACING, 0.0, rules), cuts_of(11, size))
 
