@@ -46,6 +46,7 @@ PYTHON = [sys.executable, "-m", "poisson"]
 THERE_IS = f"choose from {', '.join(cli.COMMANDS)} and help"
 BENCHES = [name.removeprefix("bench ") for name in cli.COMMANDS if name.startswith("bench ")]
 OF_SOLVE = "--set, --output, --overwrite, --backend, --ranks, --profile, --log, --json, --quiet, --resume and --help"
+OF_VERIFY = "--refine, --set, --backend, --ranks, --json, --quiet and --help"
 SEE_SOLVE = "see 'python -m poisson solve --help'"
 REFUSED = [
     (["slove", "a.toml"], "unknown command 'slove'; did you mean solve?"),
@@ -77,11 +78,7 @@ REFUSED = [
     (["solve", "a", "--", "--trace"], f"unknown option -- for solve; choose from {OF_SOLVE}"),
     (["solve", "-"], f"unknown option - for solve; choose from {OF_SOLVE}"),
     (["solve", "a", "--tolerance=4"], f"unknown option --tolerance for solve; choose from {OF_SOLVE}"),
-    (
-        ["verify", "a", "--output=b"],
-        "unknown option --output for verify; choose from --refine, --set, --backend, --ranks, --json, --quiet "
-        "and --help",
-    ),
+    (["verify", "a", "--output=b"], f"unknown option --output for verify; choose from {OF_VERIFY}"),
     (["info", "--quiet"], "unknown option --quiet for info; choose from --ranks, --json and --help"),
     (["info", "-q"], "unknown option -q for info; choose from --ranks, --json and --help"),
     (["solve", "a", "-q=no"], "--quiet takes no value; write --quiet alone"),
@@ -433,17 +430,9 @@ def test_a_result_that_could_not_be_written_is_not_computed(
     assert "1.21e+12 TB, and the disk has " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("passed", "quiet", "code"), [(True, False, 0), (False, False, 1), (True, True, 0), (False, True, 1)]
-)
-def test_verify(
-    fake: FakeRun,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    passed: bool,
-    quiet: bool,
-    code: int,
-) -> None:
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])
+def test_verify(fake: FakeRun, monkeypatch: Any, capsys: Any, passed: bool, quiet: bool, code: int) -> None:
     def verify(case: object, refine: int | None, *, comm: Communicator) -> Verification:
         assert (case, refine) == (fake.case, 3)
         columns = (TableColumn("backend", "backend"), TableColumn("u", "u", ".0e"), TableColumn("shape", "nodes"))
@@ -479,10 +468,8 @@ def test_info_describes_a_file(fake: FakeRun, tmp_path: Path, capsys: pytest.Cap
     assert main(["info", str(tmp_path / "result.h5"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["command"], found["title"], found["shape"], found["iterations"]) == ("info", "A test", [5, 4], 40)
-    assert (
-        found["fields"]["u"] | {"least": 0.0, "largest": 19.0, "not_finite": 0, "type": "float64"}
-        == found["fields"]["u"]
-    )
+    of_u = {"least": 0.0, "largest": 19.0, "not_finite": 0, "type": "float64"}
+    assert found["fields"]["u"] | of_u == found["fields"]["u"]
     assert found["axes"]["y"] == {"lower": -1.0, "upper": 1.0, "spacing": 0.5, "periodic": True}
     assert (found["provenance"]["threads"], found["seconds"]) == (2, {"set_up": 0.5, "solve": 2.0})
 

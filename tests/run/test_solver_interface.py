@@ -20,7 +20,6 @@ from support.problems import SINE, WALLS, make_case
 
 import poisson
 from poisson import backends
-from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
 from poisson.discrete.balance import balanced
@@ -63,11 +62,8 @@ def test_a_problem_from_numbers_texts_functions_and_arrays() -> None:
         mean="arithmetic",
         title="A box",
     )
-    assert (problem.lattice.shape, problem.lattice.upper, problem.lattice.periodic) == (
-        (5, 4),
-        (2.0, 1.0),
-        (True, False),
-    )
+    lattice = problem.lattice
+    assert (lattice.shape, lattice.upper, lattice.periodic) == ((5, 4), (2.0, 1.0), (True, False))
     assert [face.kind for face in problem.faces] == [Kind.PERIODIC, Kind.PERIODIC, Kind.NEUMANN, Kind.ROBIN]
     assert problem.f == parse("x*y", 2)
     assert problem.a == FunctionField(bumps)
@@ -88,18 +84,12 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
     ("arguments", "line"),
     [
         ({"f": np.ones((5, 4))}, "f: an array of the shape (5, 4); the grid needs (4, 5), because x is the last axis"),
-        (
-            {"f": np.ones((4, 5), dtype=complex)},
-            "f: an array without real numbers; allowed: float, integer or unsigned",
-        ),
+        ({"f": np.ones((4, 5), complex)}, "f: an array without real numbers; allowed: float, integer or unsigned"),
         ({"f": "x +"}, "f: 'x +'; "),
         ({"c": []}, "c: an array of the shape (0,); the grid needs (4, 5), because x is the last axis"),
         ({"c": {}}, "c: a dict; allowed: a number, an expression, a function of x(, y, z) or an array"),
         ({"a": -1.0}, "a = -1.0; it must be > 0"),
-        (
-            {"boundary": {"left": 0.0}},
-            "boundary.left: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper",
-        ),
+        ({"boundary": {"left": 0.0}}, "boundary.left: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, "),
         ({"boundary": {"x": "periodic"}}, "boundary.y_lower: missing; "),
         ({"boundary": {"x": "opn", "all": 0.0}}, 'boundary.x: \'opn\'; allowed: "periodic" or "open"'),
         ({"boundary": {"all": {"robin": 1.0}}}, "boundary.all.alpha: missing; allowed: a number >= 0, an expression"),
@@ -129,9 +119,8 @@ def test_a_shape_that_is_none_is_named(shape: Any) -> None:
 
 def test_corners_may_be_arrays() -> None:
     assert Problem.on_box((9, 9), upper=np.array([1.0, 2.0])).lattice.upper == (1.0, 2.0)
-    assert Problem.on_box(np.array([9, 8]), lower=[0, -1]).lattice == Lattice.box(
-        (0.0, -1.0), (1.0, 1.0), (9, 8), (Rule.FIXED,) * 4
-    )
+    expected = Lattice.box((0.0, -1.0), (1.0, 1.0), (9, 8), (Rule.FIXED,) * 4)
+    assert Problem.on_box(np.array([9, 8]), lower=[0, -1]).lattice == expected
 
 
 @pytest.mark.parametrize(
@@ -139,9 +128,8 @@ def test_corners_may_be_arrays() -> None:
     [
         (
             lambda x, y: np.ones((3, 4)),
-            "the function returns an array of the shape (3, 4) for points of the shape {}; allowed: a number, "
-            "or an array that "
-            "broadcasts to that shape",
+            "the function returns an array of the shape (3, 4) for points of the shape {}; allowed: a number, or an "
+            "array that broadcasts to that shape",
         ),
         (lambda x, y: 1j * x, "the function returns values of type complex128; allowed: real numbers"),
         (lambda x, y: None, "the function returns values of type object; allowed: real numbers"),
@@ -298,18 +286,12 @@ def test_the_second_solve_sets_nothing_up(method: str, monkeypatch: pytest.Monke
 
 
 def test_the_second_solve_compiles_and_allocates_nothing_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Backend] = []
-
-    def create(name: str, dtype: Any, threads: int = 0) -> Backend:
-        made.append(emulated(dtype))
-        return made[-1]
-
-    monkeypatch.setattr(backends, "create", create)
+    made: list[Any] = []
+    monkeypatch.setattr(backends, "create", lambda name, dtype, threads=0: made.append(emulated(dtype)) or made[-1])
     solver = Solver(Problem.on_box((17, 13), f="1 + x"), "multigrid", "gpu")
     first = solver.solve()
-    runtime: Any = made[0].runtime  # type: ignore[attr-defined]  # a gpu backend
-    monkeypatch.setattr(runtime, "compile", lambda *_: pytest.fail("compiled"))
-    monkeypatch.setattr(runtime, "allocate", lambda *_: pytest.fail("allocated"))
+    for name in ("compile", "allocate"):
+        monkeypatch.setattr(made[0].runtime, name, lambda *_: pytest.fail("compiled or allocated"))
     second = solver.solve(f="2 + 2*x")
     assert len(made) == 1
     np.testing.assert_allclose(second.u, 2.0 * first.u, rtol=1e-6)
@@ -446,17 +428,16 @@ def test_a_singular_problem_is_balanced_for_each_source() -> None:
 
 
 def test_a_solver_reads_its_settings_as_a_case_file_does() -> None:
-    problem = Problem.on_box((9, 9), f=1.0)
-    with pytest.raises(CaseError, match=r"solver.rtoll: unknown key; .* did you mean 'rtol'"):
-        Solver(problem, rtoll=1e-3)  # type: ignore[call-arg]  # the mistake
-    with pytest.raises(CaseError, match=r'solver.method: "multgrid"; .* did you mean .multigrid.'):
-        Solver(problem, "multgrid")
-    with pytest.raises(CaseError, match=r"solver.omega: 1.5; allowed: a number > 0 and <= 1 with method"):
-        Solver(problem, "jacobi", omega=1.5)
-    with pytest.raises(CaseError, match=r"fields: 'flow'; allowed: a list of u, f, "):
-        Solver(problem, fields=("flow",))
-    with pytest.raises(CaseError, match=r"fields: 'error'; allowed: only if the exact solution is given"):
-        Solver(problem, fields=("error",))
+    given: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"rtoll": 1e-3}, r"solver.rtoll: unknown key; .* did you mean 'rtol'"),
+        ({"method": "multgrid"}, r'solver.method: "multgrid"; .* did you mean .multigrid.'),
+        ({"method": "jacobi", "omega": 1.5}, r"solver.omega: 1.5; allowed: a number > 0 and <= 1 with method"),
+        ({"fields": ("flow",)}, r"fields: 'flow'; allowed: a list of u, f, "),
+        ({"fields": ("error",)}, r"fields: 'error'; allowed: only if the exact solution is given"),
+    )
+    for options, line in given:
+        with pytest.raises(CaseError, match=line):
+            Solver(Problem.on_box((9, 9), f=1.0), **options)
 
 
 def test_solve_takes_a_case_or_a_problem() -> None:
@@ -468,9 +449,7 @@ def test_solve_takes_a_case_or_a_problem() -> None:
     with pytest.raises(CaseError, match="rtol: not allowed with a case, which has its own settings"):
         poisson.solve(case, rtol=1e-3)
     with pytest.raises(
-        CaseError,
-        match=r"^method, backend: not allowed with a case, which has its own "
-        r"settings; change",
+        CaseError, match=r"^method, backend: not allowed with a case, which has its own settings; change"
     ):
         poisson.solve(case, "fft", "numpy")
     with pytest.raises(CaseError, match="resume: allowed only with a case, not with a problem"):
@@ -526,10 +505,9 @@ def test_a_solution_as_a_file_and_in_xarray(solved: poisson.Solution, tmp_path: 
 def test_a_package_that_is_missing_is_named(
     solved: poisson.Solution, call: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [
-        name for name in sys.modules if name.partition(".")[0] == package or name.startswith("poisson.output.pictures.")
-    ]:
-        monkeypatch.delitem(sys.modules, name)
+    for name in list(sys.modules):
+        if name.partition(".")[0] == package or name.startswith("poisson.output.pictures."):
+            monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(PackageMissing, match=f"^{call} needs {package}: pip install {package}$"):
         getattr(solved, call)()
