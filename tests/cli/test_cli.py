@@ -353,16 +353,8 @@ def test_the_log_is_as_it_was_afterwards(fake: FakeRun) -> None:
     assert not before[-1]
 
 
-EXIT_CODES = {
-    Status.CONVERGED: 0,
-    Status.AT_ROUNDING: 0,
-    Status.CONVOLVED: 0,
-    Status.MAX_ITERATIONS: 1,
-    Status.STAGNATED: 1,
-    Status.DIVERGED: 1,
-    Status.INTERRUPTED: 130,
-    Status.UNFINISHED: 1,
-}
+EXIT_CODES = dict.fromkeys(Status, 1) | dict.fromkeys((Status.CONVERGED, Status.AT_ROUNDING, Status.CONVOLVED), 0)
+EXIT_CODES[Status.INTERRUPTED] = 130
 
 
 @pytest.mark.parametrize("status", list(Status))

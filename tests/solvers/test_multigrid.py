@@ -490,11 +490,8 @@ def test_a_symmetric_cycle_is_self_adjoint(smoother: str) -> None:
         assert products[2] > 0.0
 
 
-def test_a_self_adjoint_cycle_is_symmetric() -> None:
+def test_a_self_adjoint_cycle_is_symmetric_and_any_cycle_needs_a_sweep() -> None:
     with pytest.raises(ValueError, match="self-adjoint"):
         MultigridSettings(symmetric=True)
-
-
-def test_a_cycle_needs_a_sweep() -> None:
     with pytest.raises(ValueError, match="pre and post are both 0"):
         Multigrid(BACKEND.bind(cube((33, 33))), MultigridSettings(pre=0, post=0))
