@@ -3,8 +3,8 @@
 
 A point smoother reduces the modes that alternate along the strongest couplings, which are those of the least spacings;
 where an axis is stretched these are along one axis here and along another there. Each coarser grid has about twice the
-least spacing, and all spacings that are wider already: the semicoarsening of every place at once, and still a product
-of axes.
+least spacing, and all spacings that are wider already, but for those below the spacings of all other axes: the
+semicoarsening of every place at once, and still a product of axes.
 """
 
 from __future__ import annotations
@@ -42,18 +42,21 @@ def thinned(lattice: Lattice) -> tuple[Lattice, float] | None:
 
     None where no node can be left out.
     """
-    steps = [_steps(axis) for axis in lattice.axes]
+    narrowest = [float(_steps(axis).min()) for axis in lattice.axes]
+    others = [min(narrowest[:axis] + narrowest[axis + 1 :], default=math.inf) for axis in range(lattice.dimension)]
     able = [axis for axis, line in enumerate(lattice.axes) if _thinned(line, math.inf) is not line]
     while able:
-        least = min(float(steps[axis].min()) for axis in able)
-        axes = tuple(_thinned(line, ALIKE * least) if axis in able else line for axis, line in enumerate(lattice.axes))
+        least = min(narrowest[axis] for axis in able)
+        # Where spacings are below all of the other axes the couplings are strong enough, however much they differ.
+        narrow = [max(ALIKE * least, other) for other in others]
+        axes = tuple(_thinned(line, narrow[axis]) if axis in able else line for axis, line in enumerate(lattice.axes))
         changed = [axis for axis in able if axes[axis] is not lattice.axes[axis]]
         if changed:
-            strengths = [0.0 if math.isinf(each.min()) else float(each.min()) ** -2.0 for each in steps]
-            weakest = min(1.0, (ALIKE * least) ** -2.0 / max(strengths)) * max(strengths)
-            lowest = min(weakest / (weakest + sum(strengths) - strengths[axis]) for axis in changed)
+            strengths = [spacing**-2.0 for spacing in narrowest]
+            weakest = [min(strength, spacing**-2.0) for strength, spacing in zip(strengths, narrow, strict=True)]
+            lowest = min(weakest[axis] / (weakest[axis] + sum(strengths) - strengths[axis]) for axis in changed)
             return replace(lattice, axes=axes), lowest
-        able.remove(min(able, key=lambda axis: float(steps[axis].min())))
+        able.remove(min(able, key=narrowest.__getitem__))
     return None
 
 
