@@ -97,9 +97,14 @@ class Open:
     def to_modes(self) -> Values:
         """Cosines for even functions and sines for odd ones, with a period of twice the reach."""
         places = 2 * np.arange(self.half) + self.between
-        turns = np.outer(np.arange(self.reach + 1), places) % (4 * self.reach)
         angles = np.arange(4 * self.reach) * (math.pi / (2 * self.reach))
-        return np.stack([(np.cos(angles) if sign > 0 else np.sin(angles))[turns] for sign in self.signs])
+        waves = [np.cos(angles) if sign > 0 else np.sin(angles) for sign in self.signs]
+        found = np.empty(self.shape)
+        for mode in range(self.reach + 1):  # in 2D all of them are as large as the grid
+            turns = mode * places % (4 * self.reach)
+            for number, wave in enumerate(waves):
+                found[number, mode] = wave[turns]
+        return found
 
     @property
     def from_modes(self) -> Values:

@@ -34,8 +34,8 @@ Values = NDArray[np.float64]
 KERNELS = ("lattice", "hejlesen2", "hejlesen4", "hejlesen6", "hejlesen8", "spectral")
 WIDTH = 1.5
 """σ over the largest spacing."""
-AT_ONCE = 1 << 22
-"""Modes that are transformed along the slowest axis at once, and distances whose kernel is computed."""
+AT_ONCE = 1 << 21
+"""Modes that are multiplied at once, and distances whose kernel is computed."""
 
 
 @dataclass(frozen=True)
@@ -101,22 +101,23 @@ class Convolution(Method):
         return fft.set_workers(self._backend.threads)
 
     def _convolved(self, f: Any) -> Any:
-        """The axes one after the other, with zeros where they are needed; the slowest there and back at once."""
+        """f is transformed along the last axis, and of its modes some at a time along the others, there and back."""
         fft, shape, lengths = self._fft, f.shape, [2 * half for half in self._halves]
+        others = range(f.ndim - 1)
         # A mode of the upper half of an axis has the table of its mirror image.
-        mirrored = [np.minimum(np.arange(length), length - np.arange(length)) for length in lengths]
-        mirrored[-1] = np.arange(self._halves[-1] + 1)
+        numbers = [np.arange(lengths[axis]) for axis in others]
+        mirrored = np.ix_(*(np.minimum(each, lengths[axis] - each) for axis, each in enumerate(numbers)))
         modes = fft.rfft(f, lengths[-1], axis=-1)
-        if f.ndim == 3:
-            modes = fft.fft(modes, lengths[1], axis=1)
-        step = max(1, AT_ONCE // (lengths[0] * math.prod(modes.shape[2:])))
-        for start in range(0, modes.shape[1], step):
-            some = slice(start, start + step)
-            part = fft.fft(modes[:, some], lengths[0], axis=0)
-            part *= self._spectrum[:, mirrored[1][some]][mirrored[0]]
-            modes[:, some] = fft.ifft(part, axis=0)[: shape[0]]
-        if f.ndim == 3:
-            modes = fft.ifft(modes, axis=1)[:, : shape[1]]
+        step = max(1, AT_ONCE // math.prod(lengths[:-1]))
+        for start in range(0, modes.shape[-1], step):
+            some = (..., slice(start, start + step))
+            part = modes[some]
+            for axis in reversed(others):
+                part = fft.fft(part, lengths[axis], axis=axis)
+            part *= self._spectrum[some][mirrored]
+            for axis in others:
+                part = fft.ifft(part, axis=axis)[(slice(None),) * axis + (slice(0, shape[axis]),)]
+            modes[some] = part
         return fft.irfft(modes, lengths[-1], axis=-1)[..., : shape[-1]]
 
 
