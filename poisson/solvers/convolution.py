@@ -75,14 +75,11 @@ class Convolution(Method):
         self._norms, self._work = self._backend.reduction(), self._backend.empty(operator.array_shape)
 
     def run(self, task: Task) -> SolveResult:
-        """Convolve f, which is zero on the faces afterwards (`Method.run`)."""
+        """Convolve f, which has the charges of the faces (`Method.run`)."""
         u, f, stopping, observer, _ = task
         backend = self._backend
         with backend.ordered(), self._workers():
-            source = backend.view(f)
-            backend.view(u)[...] = self._convolved(source.astype(np.float64))
-            for axis in range(source.ndim):
-                backend.array_module.moveaxis(source, axis, 0)[[0, -1]] = 0.0
+            backend.view(u)[...] = self._convolved(backend.view(f).astype(np.float64))
         self._operations.certify(u, f, self._work, self._norms)
         norms = backend.read(self._norms)
         norm = stopping.measure(self._operations.operator, norms)
@@ -107,6 +104,7 @@ class Convolution(Method):
         # A mode of the upper half of an axis has the table of its mirror image.
         numbers = [np.arange(lengths[axis]) for axis in others]
         mirrored = np.ix_(*(np.minimum(each, lengths[axis] - each) for axis, each in enumerate(numbers)))
+        mirrored = tuple(map(self._backend.array_module.asarray, mirrored))
         modes = fft.rfft(f, lengths[-1], axis=-1)
         step = max(1, AT_ONCE // math.prod(lengths[:-1]))
         for start in range(0, modes.shape[-1], step):
