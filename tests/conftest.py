@@ -28,7 +28,7 @@ from support.forked import Forks, forks
 from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.gpu.backend import GpuBackend
-from poisson.backends.gpu.shapes import KINDS, UNTUNED, VECTOR_SHAPE
+from poisson.backends.gpu.shapes import KINDS, UNTUNED, Shape
 from poisson.backends.gpu.tuned import FOLDER_VARIABLE, Measured, Setting
 from poisson.backends.numpy import NumpyBackend
 from poisson.errors import BackendUnavailable, CheckWarning, NotConverged
@@ -98,7 +98,7 @@ class AllAlike(dict[Setting, Measured]):
 
     def get(self, key: Setting, default: Any = None) -> Any:
         kinds = (*(kind for kind in KINDS if kind != "sweeps"), *UNTUNED)
-        return Measured("2026-01-01", dict.fromkeys(kinds, VECTOR_SHAPE))
+        return Measured("2026-01-01", dict.fromkeys(kinds, Shape(32, 2, 8)))
 
 
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.gpu) if name == "gpu" else name for name in BACKENDS])
@@ -129,7 +129,7 @@ def backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def make(name: str, dtype: Any, threads: int = 0) -> Backend:
         try:
-            return emulated(dtype) if name == "gpu" else create(name, dtype, threads)
+            return GpuBackend(dtype, EmulatedRuntime(), AllAlike()) if name == "gpu" else create(name, dtype, threads)
         except BackendUnavailable as error:
             pytest.skip(str(error))
 
