@@ -32,6 +32,10 @@ Planes = Sequence[tuple[int, float]]
 
 HERE, BEYOND = ((0, 1.0),), ((1, 1.0),)
 
+ALONE, TILE = 1 << 18, 24
+"""So many multiplications OpenBLAS makes in one thread. Others would keep it waiting on a machine that is busy, and
+then the threads of the library. Rows and columns of a tile of a larger product."""
+
 
 @dataclass(frozen=True)
 class Closed:
@@ -247,11 +251,33 @@ class FaceProducts:
         """From the charges in `planes` to the fields."""
         for product in (each for stage in self.stages for each in stage):
             (left, right), *more = product.terms
-            np.matmul(left, right, out=product.out)
+            _multiply(left, right, product.out)
             for left, right in more:
-                np.add(product.out, left @ right, out=product.out)
+                _multiply(left, right, part := np.empty_like(product.out))
+                np.add(product.out, part, out=product.out)
             if product.scale is not None:
                 np.multiply(product.out, product.scale, out=product.out)
+
+
+def _multiply(left: Values, right: Values, out: Values) -> None:
+    """out = left @ right, by tiles for which NumPy's BLAS wakes no threads, unless they would be too small."""
+    *classes, rows, columns = out.shape
+    depth = left.shape[-1]
+    if rows * columns * depth <= 2 * ALONE or TILE * TILE * depth > ALONE:
+        np.matmul(left, right, out=out)
+        return
+    for down, height in _spans(rows):
+        for across, width in _spans(columns):
+            tiles = out[..., down, across].reshape(*classes, -1, height, (across.stop - across.start) // width, width)
+            above = left[..., down, :].reshape(*left.shape[:-2], -1, 1, height, depth)
+            beside = right[..., across].reshape(*right.shape[:-2], 1, depth, -1, width)
+            np.matmul(above, beside.swapaxes(-3, -2), out=tiles.swapaxes(-3, -2))
+
+
+def _spans(count: int) -> list[tuple[slice, int]]:
+    """The range that whole tiles cover with their size, and the rest."""
+    whole = count - count % TILE
+    return [(slice(0, whole), TILE), (slice(whole, count), count - whole)][whole == 0 : 1 + (whole < count)]
 
 
 def other_axes(axis: int) -> tuple[int, int]:

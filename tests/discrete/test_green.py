@@ -15,6 +15,7 @@ from scipy.sparse import linalg
 
 import poisson
 from poisson import backends
+from poisson.discrete import face_fields
 from poisson.discrete.green import Times, heat_kernels, on_a_line
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import FACE_NAMES, Rule
@@ -171,3 +172,14 @@ def test_the_function_of_a_line() -> None:
     for n in range(21):
         found = on_a_line(np.array([0.0, 0.3]), 4.0, n)
         np.testing.assert_allclose(found, [-n / 8.0, root**n / (8.0 * (1.0 - root) + 0.3)], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(48, 73), (50, 96), (53, 70)])
+def test_products_by_tiles_are_the_products(rows: int, columns: int) -> None:
+    generator = np.random.default_rng(8)
+    left, right = generator.random((1, 2, 1, rows, 200)), generator.random((2, 2, 2, 200, columns))
+    assert rows * columns * 200 > 2 * face_fields.ALONE > 2 * face_fields.TILE**2 * 200
+    out, turned = np.empty((2, 2, 2, rows, columns)), np.empty((2, 2, 2, columns, rows)).swapaxes(-1, -2)
+    for each in (out, turned):
+        face_fields._multiply(left, right, each)
+        np.testing.assert_allclose(each, left @ right, rtol=1e-13)
