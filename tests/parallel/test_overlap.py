@@ -225,7 +225,7 @@ def test_smoothing_in_3d(counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatc
     few = {kind: (Shape(32, lines, 4),) * 2 for kind, lines in (("correct", 5), ("zero", 5), ("single", 5), ("two", 9))}
     shapes = {**smooth.SMOOTH_SHAPES, **{(3, kind): shape for kind, shape in few.items()}}
     monkeypatch.setattr(smooth, "SMOOTH_SHAPES", shapes)
-    whole = Operator.uniform((9, 33, 49), (0.1, 0.2, 0.1), 0.0, (F, M, M, F, F, F))
+    whole = Operator.uniform((5, 16 * counts[1] + 1, 49), (0.1, 0.2, 0.1), 0.0, (F, M, M, F, F, F))
     assert same_bits(smoothing, whole, counts, halo=6) == 2
 
 
