@@ -2,6 +2,8 @@
 """Smoothing in few passes on the gpu backend, on the emulation: every face and combination of halved axes and steps."""
 
 import itertools
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,23 @@ from support.operators import operator, random_array
 from test_blocked import OMEGAS
 
 from poisson.backends.base import Backend
+from poisson.backends.gpu import passes as gpu_passes
 from poisson.backends.gpu import smooth as gpu_smooth
 from poisson.backends.gpu.backend import GpuBackend
-from poisson.backends.gpu.passes import TIMED, TIMES, VARYING_TIMES, Pass, fastest_passes, passes
+from poisson.backends.gpu.passes import (
+    LATENCIES,
+    RESIDUAL,
+    SWEEP,
+    TIMED,
+    TIMES,
+    VARYING_TIMES,
+    Pass,
+    fastest_passes,
+    passes,
+)
 from poisson.backends.gpu.shapes import (
     MOST_SHARED,
+    MULTIPROCESSORS,
     SHARED_BY_NORMS,
     SMOOTH_SHAPES,
     Shape,
@@ -32,6 +46,7 @@ from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.boundary import Rule
 
+CORRECT = Pass(False, True, 0, False)
 F, M, W = Rule.FIXED, Rule.MIRROR, Rule.WRAP
 Axes = tuple[bool, ...]
 
@@ -59,8 +74,14 @@ FEW_LINES = {
 
 
 @pytest.fixture
-def few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Blocks of few lines, and on small grids the passes of several stages that are for larger ones."""
     monkeypatch.setattr(gpu_smooth, "SMOOTH_SHAPES", {**SMOOTH_SHAPES, **FEW_LINES})
+    monkeypatch.setattr(gpu_smooth, "SMALL_GRID", 0)
+    monkeypatch.setattr(gpu_passes, "LATENCIES", dict.fromkeys(LATENCIES, 8.0))
+    fastest_passes.cache_clear()
+    yield
+    fastest_passes.cache_clear()
 
 
 def transfer_between(fine: tuple[int, ...], rules: tuple[Rule, ...], axes: Axes) -> Transfer:
@@ -146,11 +167,11 @@ def test_smooth_where_coefficients_vary(number: int) -> None:
     runtime.check_guards()
 
 
-def test_smooth_with_the_shapes_of_a_device() -> None:
-    """On a grid that needs several of their blocks."""
+def test_smooth_with_the_shapes_and_passes_of_a_device() -> None:
+    """On a grid that needs several blocks."""
     transfer = transfer_between((33, 37, 9), (M, F, F, M, W, W), (True, True, True))
     backend = GpuBackend(np.float64, EmulatedRuntime())
-    for name in ("up", "from zero, down"):
+    for name in ("up", "from zero, down", "up and down", "correction and residual", "from zero, alone"):
         agree(smoothed(backend, transfer, CALLS[name]), smoothed(NumpyBackend(np.float64), transfer, CALLS[name]))
 
 
@@ -226,11 +247,11 @@ def test_in_3d_the_size_decides() -> None:
     down, both = (True, False, 2, True), (False, True, 3, True)
     for single in (False, True):
         assert fastest_passes(*down, False, single, small) == (Pass(*down),)
-        assert fastest_passes(*both, False, single, small) == (Pass(False, True, 2, False), Pass(False, False, 1, True))
+        assert fastest_passes(*both, False, single, small) == (CORRECT, SWEEP, SWEEP, SWEEP, RESIDUAL)
         assert fastest_passes(*both, False, single, large) == (
             *(Pass(False, True, 1, False), Pass(False, False, 2, False), Pass(False, False, 0, True)),
         )
-        assert fastest_passes(False, True, 1, False, True, single, small) == (Pass(False, True, 1, False),)
+        assert fastest_passes(False, True, 1, False, True, single, small) == (CORRECT, SWEEP)
     assert fastest_passes(*down, False, False, large) == (Pass(True, False, 2, False), Pass(False, False, 0, True))
     assert fastest_passes(*down, False, True, large) == (Pass(*down),)
     assert fastest_passes(False, True, 1, False, True, True, large) == (
@@ -266,9 +287,19 @@ def test_a_march_is_even_and_leaves_no_part_of_a_device_idle() -> None:
     for n in (33, 257, 4097):
         a = Operator.uniform((n, n), (1.0, 1.0), 0.0, (F,) * 4)
         marches[n] = PassLauncher(backend, a).smooth_shape(step).march
-    assert marches[33] < marches[4097] == SMOOTH_SHAPES[2, "correct"][1].march
-    assert all(march % 2 == 0 for march in marches.values())
+    assert marches == {33: 2, 257: 2, 4097: SMOOTH_SHAPES[2, "correct"][1].march}
     assert all(shape.march % 2 == 0 for shapes in SMOOTH_SHAPES.values() for shape in shapes)
+
+
+@pytest.mark.parametrize(("n", "march"), [(65, 6), (129, 34), (513, 64)])
+def test_in_3d_as_few_steps_as_can_be_follow_one_another(n: int, march: int) -> None:
+    """At 129³ four bands of three times ten blocks are all that a device holds: another band would wait for them."""
+    a = Operator.uniform((n,) * 3, (1.0,) * 3, 0.0, (F,) * 6)
+    step, halves = Pass(True, False, 2, True), (True,) * 3
+    launcher = PassLauncher(GpuBackend(np.float64, EmulatedRuntime()), a)
+    shape = launcher.smooth_shape(step, halves)
+    assert shape.march == march
+    assert (math.prod(launcher.lines_grid(shape, step.stages, halves, below=True)) <= MULTIPROCESSORS) == (n < 513)
 
 
 def test_every_pass_has_a_shape() -> None:

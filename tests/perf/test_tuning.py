@@ -2,6 +2,7 @@
 """The shapes of kernels: which one is taken, and the search for them."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -24,6 +25,7 @@ from poisson.backends.gpu.shapes import (
     ENOUGH_BLOCKS,
     KINDS,
     MAX_BLOCKS,
+    MULTIPROCESSORS,
     SHORTEST_MARCH,
     UNTUNED,
     Shape,
@@ -93,14 +95,23 @@ def test_a_measured_shape_comes_before_the_default() -> None:
 
 def test_a_small_grid_has_short_marches_by_default() -> None:
     choice = ShapeChoice("sm_90", "float64", {})
-    full = DEFAULTS["sm_90"]["sweep_norm", 2]
-    assert choice.of("sweep_norm", on_cube((2000, 2000))) == full
-    assert choice.of("sweep_norm", on_cube((100, 100))) == dataclasses.replace(full, march=1, unroll=1, resident=1)
+    full = DEFAULTS["sm_90"]["interpolate", 2]
+    assert choice.of("interpolate", on_cube((2000, 2000))) == full
+    assert choice.of("interpolate", on_cube((100, 100))) == dataclasses.replace(full, march=1, unroll=1, resident=1)
+
+
+def test_a_norm_has_as_many_blocks_as_a_device_holds_at_once() -> None:
+    """More would pay for their part of the reduction, fewer leave multiprocessors idle."""
+    choice, full = ShapeChoice("sm_90", "float64", {}), DEFAULTS["sm_90"]["sweep_norm", 3]
+    for n, march in ((65, 4), (129, 20), (513, full.march)):
+        shape = choice.of("sweep_norm", on_cube((n,) * 3))
+        assert shape == dataclasses.replace(full, march=march)
+        blocks = math.ceil(n / 64) * math.ceil(n / shape.block_y) * math.ceil(n / march)
+        assert (blocks <= MULTIPROCESSORS * full.resident) == (n < 513)
 
 
 @pytest.mark.parametrize("kind", ["laplacian", "sweep"])
 def test_a_march_is_shorter_where_blocks_are_few(kind: str) -> None:
-    """The march of a norm is not: there each block has its price."""
     choice = ShapeChoice("sm_90", "float64", {})
     full = DEFAULTS["sm_90"][kind, 3]
     nodes = full.block_x * full.block_y * full.march * 2
@@ -109,7 +120,6 @@ def test_a_march_is_shorter_where_blocks_are_few(kind: str) -> None:
         a = Operator.uniform((nodes, blocks // 4, 4), (1.0,) * 3, 0.0, (Rule.WRAP,) * 6)
         marches[blocks] = choice.of(kind, a).march
         assert choice.of(kind, a) == dataclasses.replace(full, march=marches[blocks])
-        assert choice.of("sweep_norm", a) == DEFAULTS["sm_90"]["sweep_norm", 3]
     assert list(marches.values()) == [full.march, full.march, full.march // 2, SHORTEST_MARCH]
 
 

@@ -21,6 +21,7 @@ from poisson.backends.gpu.shapes import (
     Shape,
     for_passes,
     for_tables,
+    march_in_rounds,
     nearest,
     with_registers,
 )
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 BETWEEN_GRIDS = ("interpolate", "prolong_add", "restrict")
 """Kinds of kernels that have tables on any axes."""
+REDUCING = ("sweep_norm", "varying_norm", "direction", "varying_direction")
+"""Kinds of kernels whose blocks join their sums at the end."""
+REDUCTION_STEPS = 8
+"""What that takes, in steps of a march."""
 
 
 class ShapeChoice:
@@ -66,6 +71,8 @@ class ShapeChoice:
     def default(self, kind: str, operator: Operator) -> Shape:
         """The built-in shape for the architecture and the size of the grid."""
         shape = DEFAULTS[nearest(self._architecture)][kind, operator.dimension]
+        if kind in REDUCING:
+            return self._in_rounds(shape, operator)
         if operator.unknowns >= SMALL_GRID:
             return self._filling(shape, operator) if kind in ("laplacian", "sweep", "varying") else shape
         if kind == "sweeps":
@@ -81,6 +88,18 @@ class ShapeChoice:
         while march > SHORTEST_MARCH and operator.unknowns < ENOUGH_BLOCKS * nodes * march:
             march //= 2
         return replace(shape, march=march)
+
+    def _in_rounds(self, shape: Shape, operator: Operator) -> Shape:
+        """A shape of so many blocks as a device holds at once, or a few times as many: each one has its price."""
+        width = 16 // np.dtype(self._dtype).itemsize
+        columns = -(-operator.shape[0] // (shape.block_x * width))
+        rows, slowest = operator.shape[1:-1], operator.shape[-1]
+
+        def blocks(march: int) -> int:
+            lines = (*rows, -(-slowest // march))
+            return columns * -(-lines[0] // shape.block_y) * math.prod(lines[1:])
+
+        return replace(shape, march=march_in_rounds(shape, slowest, REDUCTION_STEPS, blocks, 2))
 
     def origin(self, operator: Operator) -> str:
         """Where the shapes for an operator come from, in words."""

@@ -36,6 +36,9 @@ ROW_BYTES = 256
 SLAB_NODES = 1 << 24
 """The nodes of an array that are filled at a time: enough to fill a device, and little beside its memory."""
 
+ENOUGH_BLOCKS = 256
+"""With fewer blocks each of them visits fewer rows: a device has half as many multiprocessors."""
+
 MOST_NODES = (1 << 31) - (1 << 16)
 """Nodes along an axis at most: kernels count them, and those that their last blocks have beyond, in 32 bits."""
 
@@ -364,11 +367,10 @@ class Launcher(Backend):
         """The blocks that visit every row, and the arguments nx, rows, pitch."""
         nx = array.shape[-1]
         rows = array.size // nx
-        grid = (
-            blocks_for(nx, self.width * shape.block_x),
-            min(blocks_for(rows, shape.block_y * shape.march), MAX_BLOCKS),
-            1,
-        )
+        columns, march = blocks_for(nx, self.width * shape.block_x), shape.march
+        while march > 1 and columns * blocks_for(rows, shape.block_y * march) < ENOUGH_BLOCKS:
+            march //= 2
+        grid = columns, min(blocks_for(rows, shape.block_y * march), MAX_BLOCKS), 1
         return grid, (np.int32(nx), np.int64(rows), self.pitch(array))
 
     def table(self, values: NDArray[Any]) -> Any:

@@ -63,6 +63,9 @@ def passes(zero: bool, correct: bool, sweeps: int, residual: bool, most: int) ->
         residual = residual and not last
 
 
+FIRST, SWEEP = Pass(True, False, 1, False), Pass(False, False, 1, False)
+RESIDUAL = Pass(False, False, 0, True)
+
 Times = Mapping[Pass, tuple[float, float]]
 """Microseconds in float32 and in float64."""
 
@@ -95,8 +98,22 @@ VARYING_TIMES: Times = MappingProxyType(
 """The same where the coefficients of links vary."""
 
 TIMED = 513**3
-PASS_TIME = 8.0
-"""Microseconds that a pass takes however small the grid is."""
+LATENCIES: Mapping[Pass, float] = MappingProxyType(
+    {
+        Pass(True, False, 1, False): 1.4,
+        Pass(True, False, 1, True): 5.6,
+        Pass(True, False, 2, False): 4.1,
+        Pass(True, False, 2, True): 7.4,
+        Pass(False, True, 0, False): 2.2,
+        Pass(False, True, 1, False): 5.0,
+        Pass(False, True, 2, False): 8.0,
+        Pass(False, False, 1, False): 1.6,
+        Pass(False, False, 2, False): 5.6,
+        Pass(False, False, 0, True): 5.1,
+        Pass(False, False, 1, True): 8.3,
+    }
+)
+"""Microseconds that a pass takes however small the grid is: a march of several stages waits for each of its planes."""
 
 
 @lru_cache(maxsize=256)
@@ -111,7 +128,7 @@ def fastest_passes(
     times = VARYING_TIMES if varies else TIMES
 
     def seconds(found: tuple[Pass, ...]) -> float:
-        return sum(PASS_TIME + times[step][not single] * nodes / TIMED for step in found)
+        return sum(LATENCIES[step] + times[step][not single] * nodes / TIMED for step in found)
 
     # What is the fastest after another pass, by the sweeps that are left then.
     rest: list[tuple[Pass, ...]] = []

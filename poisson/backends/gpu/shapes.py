@@ -7,7 +7,7 @@ found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -183,6 +183,31 @@ MANY_REGISTERS_THREADS = 384
 """… and passes of several steps in 2D."""
 MOST_RESIDENT = 2048
 """Threads that a multiprocessor holds at most."""
+
+
+MULTIPROCESSORS = 132
+"""Multiprocessors of a device: those of an H200."""
+FEW_ROUNDS = 8
+"""With more rounds of blocks the last one, which leaves much of the device idle, matters little."""
+
+
+def march_in_rounds(shape: Shape, slowest: int, extra: int, blocks: Callable[[int], int], shortest: int) -> int:
+    """The march of a kernel with which the fewest steps follow one another on a multiprocessor.
+
+    `slowest`: nodes along the slowest axis. `extra`: further steps of a march. `blocks`: how many there are, by the
+    march. `shortest`: the least march. It is even.
+    """
+    threads = shape.block_x * shape.block_y
+    at_once = MULTIPROCESSORS * max(shape.resident, ROOMY_THREADS // threads)
+
+    def rounds(march: int) -> int:
+        return -(-blocks(march) // at_once)
+
+    if rounds(shape.march) > FEW_ROUNDS:
+        return shape.march
+    fewest, most = (-(-slowest // march) for march in (shape.march, shortest))
+    marches = {2 * -(-slowest // (2 * bands)) for bands in range(fewest, most + 1)}
+    return min(marches, key=lambda march: (rounds(march) * (march + extra), -march))
 
 
 def owned_lines(shape: Shape, stages: int, halves: bool) -> int:

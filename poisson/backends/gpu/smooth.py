@@ -19,15 +19,17 @@ from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null
 from poisson.backends.gpu.marches import OperatorLauncher, mask_of, masked, strips
 from poisson.backends.gpu.overlap import Cut, Grid
-from poisson.backends.gpu.passes import Pass, fastest_passes, passes
+from poisson.backends.gpu.passes import FIRST, RESIDUAL, SWEEP, Pass, fastest_passes, passes
 from poisson.backends.gpu.shapes import (
     LANES,
     MAX_BLOCKS,
     MOST_SWEEPS,
+    SMALL_GRID,
     SMOOTH_SHAPES,
     SMOOTH_STAGES,
     Shape,
     for_passes,
+    march_in_rounds,
     owned_lines,
     with_room,
 )
@@ -36,10 +38,9 @@ from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
 
 ENOUGH_BLOCKS = 512
-"""With fewer blocks their march is shortened …"""
-SHORTEST_MARCH = {2: 8, 3: 4}
-"""… but not below this."""
-
+"""With fewer blocks their march is shortened in 2D."""
+SHORTEST_MARCH = 2
+"""The shortest march of a pass."""
 
 Coarser = tuple[TransferOperations, Array]
 
@@ -168,16 +169,20 @@ class PassLauncher(OperatorLauncher):
             shape = for_passes(shape, self.operator.dimension)
         elif self.operator.fixed and step.stages == 0:
             shape = replace(shape, resident=max(1, shape.resident - 1))  # a mask takes some registers
-        march, shortest, slowest = shape.march, SHORTEST_MARCH[self.operator.dimension], self.operator.shape[-1]
-        columns = blocks_for(self.operator.shape[0], LANES * self.backend.width)
-        if self.operator.dimension == 2:
-            beside = blocks_for(columns, shape.block_y)
-        else:
+        slowest = self.operator.shape[-1]
+        shortest = max(SHORTEST_MARCH, blocks_for(slowest, MAX_BLOCKS))
+
+        def blocks(march: int) -> int:
+            halves = restricted or (False,) * 3
+            return math.prod(self.lines_grid(replace(shape, march=march), step.stages, halves, restricted is not None))
+
+        if self.operator.dimension == 3:
             shape = with_room(shape, step.stages, restricted)
-            beside = columns * blocks_for(self.operator.shape[1], owned_lines(shape, step.stages, False))
-        while march > shortest and beside * blocks_for(slowest, march) < ENOUGH_BLOCKS:
-            march //= 2
-        march = max(march, blocks_for(slowest, MAX_BLOCKS))
+            march = march_in_rounds(shape, slowest, 2 * step.stages + 2, blocks, shortest)
+        else:
+            march = max(shape.march, shortest)
+            while march > shortest and blocks(march) < ENOUGH_BLOCKS:
+                march //= 2
         return replace(shape, march=march + march % 2, depth=step.sweeps)
 
     def scales(self, omegas: Sequence[float]) -> tuple[Any, ...]:
@@ -251,14 +256,21 @@ class SmoothOperations(PassLauncher, Operations):
         else:
             nodes = math.prod(self.operator.shape)
             todo = fastest_passes(*work_to_do, varies=self.operator.varies, single=self.backend.width == 4, nodes=nodes)
+        apart = self.operator.dimension == 3 and math.prod(self.operator.shape) < SMALL_GRID
+        apart = apart and not self.operator.lattice.divided
         left = sum(step.writes for step in todo)
         source, done = u, 0
         for step in todo:
             left -= step.writes
             target = out if left % 2 == 0 else work
-            if step == Pass(zero=False, correct=False, sweeps=1, residual=False):
+            if step == SWEEP:
                 self.sweep(source, f, target, omegas[done])
-            elif self.operator.varies and step.zero:
+            elif step == RESIDUAL and apart:
+                # Two kernels whose threads wait for little take less than a march that waits for each plane.
+                self.residual(out, f, work, result)
+                if restriction:
+                    restriction[0].restrict(work, restriction[1])
+            elif step == FIRST and (apart or self.operator.varies):
                 self.diagonal_solve(f, target, omegas[done])
             else:
                 self.run(

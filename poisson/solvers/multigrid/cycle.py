@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.transfers import TransferOperations
@@ -134,6 +135,7 @@ class Cycle:
     `matrix` (Array): the inverse of A on the coarsest.
     `period`: cycles after which the sweeps repeat themselves.
     `galerkin`: whether the coarse grids have Galerkin operators.
+    `records`: whether what the finest level does is recorded, too.
     `scale`: below the finest level, A and so every source is divided by this.
     """
 
@@ -154,7 +156,8 @@ class Cycle:
         self.below = CoarseGrids(self.levels, settings)
         self.grids, self.matrix = self.below.grids, self.below.matrix
         self.period = max([self.smoother.period, *(grid.smoother.period for grid in self.grids if grid.smoother)])
-        self._recorded: dict[object, Recorded] = {}
+        self.records = backend.keeps(operator.array_shape)
+        self._recorded: dict[object, tuple[Recorded, tuple[Any, ...]]] = {}
 
     def refresh(self) -> bool:
         """See `poisson.solvers.iteration.Method`."""
@@ -227,11 +230,32 @@ class Cycle:
 
         Returns: The array with the error.
         """
-        number = cycle % self.period
+        number = self._number(cycle)
         return self.recorded(number, partial(self.below.solve, number))
 
-    def recorded(self, key: object, function: Callable[[], Array]) -> Array:
-        """The array that a function on the grids below the finest gives; by its key it is known to be recorded."""
-        if key not in self._recorded:
-            self._recorded[key] = Recorded(self.backend, function)
-        return self._recorded[key]()
+    def coarse_and_turn(
+        self, u: Array, f: Array, out: Array, work: Array, cycle: int, result: Reduction, swapped: bool
+    ) -> Array:
+        """`coarse` and the `turn` after it, recorded as one where arrays stay; returns the array with the iterate.
+
+        `swapped`: u and out change places now and then, and each place has its recording.
+        """
+        if not self.records:
+            return self.turn(u, f, out, work, cycle + 1, self.coarse(cycle), result)
+        number = self._number(cycle)
+
+        def both() -> Array:
+            return self.turn(u, f, out, work, number + 1, self.below.solve(number), result)
+
+        return self.recorded((number, swapped), both, (u, f, out, work, result))
+
+    def _number(self, cycle: int) -> int:
+        """Of the cycles that differ, the one that a cycle is."""
+        return cycle % self.period
+
+    def recorded(self, key: object, function: Callable[[], Array], takes: tuple[Any, ...] = ()) -> Array:
+        """The array that a function gives; by its key, and the arrays of others that it takes, it is recorded."""
+        found = self._recorded.get(key)
+        if found is None or any(one is not other for one, other in zip(takes, found[1], strict=True)):
+            self._recorded[key] = found = Recorded(self.backend, function), takes
+        return found[0]()

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from poisson.backends.base import Array, Operations
 from poisson.solvers.iteration import Method, Norms, Task, Watch, relax
@@ -94,9 +96,8 @@ class Multigrid(Method):
         done = 0
         self._mean.begin(watch.norm(first))
         while status is None:
-            error = self.cycle.coarse(done)
+            at.move(self.cycle.coarse_and_turn(at.u, f, at.out, at.work, done, norms, at.swapped))
             done += 1
-            at.move(self.cycle.turn(at.u, f, at.out, at.work, done, error, norms))
             now = backend.read(norms)
             self._mean.follow(at.u, watch.norm(now), at.work if operator.singular else None)
             status = watch.judge(done, now) or watch.limit(done)
@@ -111,11 +112,17 @@ class Multigrid(Method):
         if self.cycle.finest.transfer is None:
             self._backend.dense(self.cycle.matrix, r, z)
             return
+        if self.cycle.records:
+            self.cycle.recorded("apply", partial(self._apply, r, z, self.cycle.below.solve), (r, z))
+        else:
+            self._apply(r, z, self.cycle.coarse)
+
+    def _apply(self, r: Array, z: Array, coarse: Callable[[int], Array]) -> Array:
         first, second = self.spare
         # A smoother that works in place leaves the result where it began; any other moves it once.
         begin, out, work = (z, first, second) if self.cycle.smoother.in_place else (first, z, second)
         u = self.cycle.down(None, r, begin, work, 0)
-        self.cycle.up(u, r, out, work, 0, self.cycle.coarse(0))
+        return self.cycle.up(u, r, out, work, 0, coarse(0))
 
     def begin(self) -> None:
         """The next call of `reduce` has a source that does not come from the call before."""
@@ -143,9 +150,8 @@ class Multigrid(Method):
             transfer.restrict(r, self.cycle.grids[0].f)
         goal, before, begun = reduction * math.sqrt(norms[0]), math.inf, self._made
         while True:
-            error = self.cycle.coarse(self._made)
+            at.move(self.cycle.coarse_and_turn(at.u, r, at.out, at.work, self._made, self._norms, at.swapped))
             self._made += 1
-            at.move(self.cycle.turn(at.u, r, at.out, at.work, self._made, error, self._norms))
             left = math.sqrt(self._backend.read(self._norms)[0])
             done = self._made - begun
             if left <= goal or not left < STALLED * before or done == most:
@@ -202,8 +208,10 @@ class _At:
 
     def __init__(self, u: Array, out: Array, work: Array) -> None:
         self.u, self.out, self.work = u, out, work
+        self.swapped = False
 
     def move(self, result: Array) -> None:
         """The iterate is now in `result`, which is `u` or `out`."""
         if result is not self.u:
             self.u, self.out = result, self.u
+            self.swapped = not self.swapped
