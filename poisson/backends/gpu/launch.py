@@ -113,6 +113,7 @@ class Launcher(Backend):
         self.architecture = runtime.architecture
         self.shapes = ShapeChoice(runtime.architecture, self.dtype.name, table)
         self._process = os.getpid()
+        self._row_grids: dict[Any, tuple[Grid, tuple[Any, Any, Any]]] = {}
         self.runtime = runtime
         self._table_of_shapes = table
         self.shared = shared or Shared(runtime)
@@ -137,7 +138,7 @@ class Launcher(Backend):
                 "run.backend = 'openmp'"
             )
         padded = (*array_shape[:-1], self.pitch_of(array_shape[-1]))
-        flat = self.runtime.allocate(int(np.prod(padded, dtype=np.int64)), self.dtype)
+        flat = self.runtime.allocate(math.prod(padded), self.dtype)
         return flat.reshape(padded)[..., : array_shape[-1]]
 
     def pitch_of(self, nodes: int) -> int:
@@ -365,13 +366,15 @@ class Launcher(Backend):
 
     def row_grid(self, array: Array, shape: Shape = VECTOR_SHAPE) -> tuple[tuple[int, int, int], tuple[Any, Any, Any]]:
         """The blocks that visit every row, and the arguments nx, rows, pitch."""
-        nx = array.shape[-1]
-        rows = array.size // nx
-        columns, march = blocks_for(nx, self.width * shape.block_x), shape.march
-        while march > 1 and columns * blocks_for(rows, shape.block_y * march) < ENOUGH_BLOCKS:
-            march //= 2
-        grid = columns, min(blocks_for(rows, shape.block_y * march), MAX_BLOCKS), 1
-        return grid, (np.int32(nx), np.int64(rows), self.pitch(array))
+        key = array.shape, array.strides[-2], shape
+        if (found := self._row_grids.get(key)) is None:
+            nx = array.shape[-1]
+            rows, columns, march = array.size // nx, blocks_for(nx, self.width * shape.block_x), shape.march
+            while march > 1 and columns * blocks_for(rows, shape.block_y * march) < ENOUGH_BLOCKS:
+                march //= 2
+            grid = columns, min(blocks_for(rows, shape.block_y * march), MAX_BLOCKS), 1
+            found = self._row_grids[key] = grid, (np.int32(nx), np.int64(rows), self.pitch(array))
+        return found
 
     def table(self, values: NDArray[Any]) -> Any:
         """A table of indices or weights on the device."""
