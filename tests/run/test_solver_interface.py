@@ -67,8 +67,7 @@ def test_a_problem_from_numbers_texts_functions_and_arrays() -> None:
     assert [face.kind for face in problem.faces] == [Kind.PERIODIC, Kind.PERIODIC, Kind.NEUMANN, Kind.ROBIN]
     assert problem.f == parse("x*y", 2)
     assert problem.a == FunctionField(bumps)
-    assert isinstance(problem.c, ArrayField)
-    assert problem.c.values is c
+    assert isinstance(problem.c, ArrayField) and problem.c.values is c
     assert problem.faces[3].alpha == Expression.constant(2.0)
     assert (problem.initial, problem.mean, problem.title) == (Expression.constant(3.0), "arithmetic", "A box")
 
@@ -249,8 +248,7 @@ def test_arrays_on_the_device_stay_there(monkeypatch: pytest.MonkeyPatch) -> Non
         return get(array, *arguments, **named) if array.size == 1 else pytest.fail("copied to the host")
 
     monkeypatch.setattr(cupy.ndarray, "get", only_numbers)
-    first = solver.solve()
-    second = solver.solve(f=2.0 * values)
+    first, second = solver.solve(), solver.solve(f=2.0 * values)
     assert isinstance(first.u, cupy.ndarray)
     monkeypatch.undo()
     expected = Solver(Problem.on_box((65, 33), f=values.get()), "multigrid", "gpu").solve().u
@@ -388,8 +386,7 @@ def test_each_source_gets_its_own_solution(method: str) -> None:
         assert solution.status is Status.CONVERGED
         expected = direct(solution.problem)
         np.testing.assert_allclose(solution.u, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
-    again = solver.solve()
-    np.testing.assert_allclose(again.u, direct(problem), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(solver.solve().u, direct(problem), rtol=0, atol=1e-9)
 
 
 def test_solutions_do_not_share_their_arrays() -> None:
@@ -405,8 +402,8 @@ def test_a_good_guess_saves_iterations(method: str) -> None:
     problem = Problem.on_box((33, 33), f=bumps)
     solver = Solver(problem, method, "numpy", rtol=1e-6)
     first = solver.solve()
-    assert first.iterations > 0
     second = solver.solve(initial=first.u)
+    assert first.iterations > 0
     assert (second.status, second.iterations) == (Status.CONVERGED, 0)
     # Multigrid smooths before it reads the first norm.
     np.testing.assert_allclose(second.u, first.u, rtol=0, atol=1e-8)
@@ -415,8 +412,7 @@ def test_a_good_guess_saves_iterations(method: str) -> None:
 def test_a_guess_does_not_go_with_the_discretisation_error() -> None:
     solver = Solver(Problem.on_box((33, 33), f=bumps), "multigrid", "numpy", stop="discretisation")
     solution = solver.solve()
-    assert solution.error_bar is not None
-    assert solution.advice != solution.status.advice
+    assert solution.error_bar is not None and solution.advice != solution.status.advice
     with pytest.raises(CaseError, match=r'solver.stop: .discretisation.; allowed: "residual" with an initial guess'):
         solver.solve(initial="x")
 
