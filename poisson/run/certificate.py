@@ -143,7 +143,7 @@ def with_surfaces(operations: Operations, discretisation: Discretisation) -> Ope
         return operations
     from poisson.solvers.surface import SurfaceOperations
 
-    return SurfaceOperations(operations, surface)  # type: ignore[return-value]
+    return SurfaceOperations.of(operations, surface)
 
 
 def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool], *, in_range: bool) -> Status:

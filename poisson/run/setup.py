@@ -199,7 +199,7 @@ class Setup:
             if surface := discretisation.surface if self._faces else None:
                 for operations in {id(each): each for each in (self.operations, self.stand_in)}.values():
                     if isinstance(operations, SurfaceOperations):
-                        operations.take(surface)
+                        operations.go_over(surface)
             self._faces = faces, bodies, discretisation.boundary_range(np)  # faces are small
         least, largest = self._faces[2]
         boundary, data = max(-least, largest), 0.0

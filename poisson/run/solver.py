@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from poisson.backends.base import Backend
-from poisson.backends.ledger import Ledger
 from poisson.case import Case
 from poisson.case.combinations import clashes
 from poisson.case.settings import FieldName
-from poisson.discrete.discretisation import Discretisation, Operator, carry
+from poisson.discrete.discretisation import Discretisation, carry
 from poisson.errors import CaseError, PoissonError
 from poisson.output.record import POTENTIAL, SIGNAL
 from poisson.problem.fields import PartField
@@ -38,8 +36,8 @@ from poisson.run.operator import unchanged
 from poisson.run.outcome import Clock, Solved, apart, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.request import BackendName, Method, Options, Precision, Request
+from poisson.run.setup_view import SetupView
 from poisson.run.solution import Interrupted, Solution
-from poisson.solvers import registry
 from poisson.solvers.iteration import Task
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer
@@ -52,7 +50,7 @@ CTRL_C = (signal.SIGINT,)
 """The signals that end a solve started from Python; looking at more would take a part of a small solve."""
 
 
-class Solver:
+class Solver(SetupView):
     """Solves a problem, for its own source or for many others.
 
     The operator, its coefficients, the levels, plans, graphs, compiled kernels and arrays are set up once, here.
@@ -186,73 +184,6 @@ class Solver:
         problem = self._floating.problem if self._floating else self.request.problem
         alone = Ranks(communicator_of(None), self.run.ranks)
         return of_request, (type(self), replace(self.request, problem=problem, ranks=alone))
-
-    @property
-    def backend(self) -> Backend:
-        """Where it solves.
-
-        Examples
-        --------
-        >>> poisson.Solver(poisson.Problem.on_box((33, 33)), backend="numpy").backend.name
-        'numpy'
-        """
-        return self._setup.backend
-
-    @property
-    def local_backend(self) -> Backend:
-        """The backend of this process where others have parts of the grid; else the same as `backend`.
-
-        Examples
-        --------
-        >>> solver = poisson.Solver(poisson.Problem.on_box((33, 33)))
-        >>> solver.local_backend is solver.backend
-        True
-        """
-        return self._setup.local
-
-    @property
-    def operator(self) -> Operator:
-        """The discrete operator on the backend.
-
-        Examples
-        --------
-        >>> poisson.Solver(poisson.Problem.on_box((33, 33))).operator.unknowns
-        961
-        """
-        return self._setup.operator
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """The operations so far, if they are counted.
-
-        Examples
-        --------
-        >>> poisson.Solver(poisson.Problem.on_box((33, 33))).ledger is None
-        True
-        """
-        return self._setup.ledger
-
-    @property
-    def method(self) -> str:
-        """The method that runs, with its main settings.
-
-        Examples
-        --------
-        >>> poisson.Solver(poisson.Problem.on_box((33, 33)), "multigrid").method
-        'multigrid (V(2,1), chebyshev)'
-        """
-        return self._setup.described
-
-    @property
-    def direct(self) -> bool:
-        """Whether the method solves the problem but for rounding at once.
-
-        Examples
-        --------
-        >>> poisson.Solver(poisson.Problem.on_box((33, 33))).direct
-        True
-        """
-        return registry.method_of(self._setup.settings).direct
 
     def solve(
         self,

@@ -192,7 +192,7 @@ class _Direct:
 
         from poisson.solvers.surface import SurfaceOperations
 
-        operations: Any = SurfaceOperations(backends.create("numpy", np.float64).bind(factors.operator), surface)
+        operations = SurfaceOperations.of(backends.create("numpy", np.float64).bind(factors.operator), surface)
         source, _ = reference.assemble(self._discretisation)
         shape, free = self._u.shape, ~reference.fixed_nodes(factors.operator).ravel()
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
+from abc import update_abstractmethods
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from poisson.problem.problem import Problem
 
 Values = NDArray[np.float64]
+Form = TypeVar("Form", bound=Operations)
 
 GAIN = 0.01
 """The part of the residual that a solve with the symmetric form may leave, after the first one."""
@@ -30,7 +33,17 @@ DEPTH = 8
 """How many rounds the next one learns from."""
 
 
-class SurfaceOperations:
+def _symmetric_otherwise(cls: type[Form]) -> type[Form]:
+    """What a class has not itself of `Operations` is that of its symmetric form."""
+    for name in (vars(Operations).keys() | Operations.__annotations__.keys()) - vars(cls).keys():
+        if not name.startswith("_"):
+            setattr(cls, name, property(attrgetter(f"symmetric.{name}")))
+    update_abstractmethods(cls)
+    return cls
+
+
+@_symmetric_otherwise
+class SurfaceOperations(Operations):
     """The operations of an operator in the symmetric form, but for the residual, which is that of another form.
 
     `symmetric`: those of the symmetric form, which has all others. `surface`: with the rows in which the residual
@@ -45,8 +58,10 @@ class SurfaceOperations:
         with backend.ordered():
             self.rows = self._on_host.on(backend.array_module) if backend.views else self._on_host
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.symmetric, name)
+    @classmethod
+    def of(cls, symmetric: Operations, surface: Surface) -> SurfaceOperations:
+        """These of a symmetric form and a surface."""
+        return cls(symmetric, surface)
 
     def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
         """r = f − A u (`Operations.residual`)."""
@@ -88,7 +103,7 @@ class SurfaceOperations:
         """The values at the nodes beside surfaces, on the host."""
         return self._at(array, self.rows.index)
 
-    def take(self, surface: Surface) -> None:
+    def go_over(self, surface: Surface) -> None:
         """Go over to surfaces with other values."""
         rows, backend = self._on_host, self.symmetric.backend
         row, constant = np.searchsorted(rows.nodes, surface.cuts.node[rows.ends]), np.zeros(rows.nodes.size)
@@ -176,7 +191,7 @@ class BiConjugateGradients(_Beside):
         """Solve A u = f (`Method.run`)."""
         operations, backend = self._operations, self._backend
         u, f = task.u, operations.settled(task.f)
-        watch = Watch(operations, task, self._place, KRYLOV_GROWTH, recursive=True)  # type: ignore[arg-type]
+        watch = Watch(operations, task, self._place, KRYLOV_GROWTH, recursive=True)
         status, now = self._begin(u, f, watch)
         done, best = 0, math.inf
         while status is None:
@@ -250,7 +265,7 @@ class SurfaceMethod(_Beside):
         """Solve A u = f (`Method.run`); the iterations are those of the method."""
         operations, backend = self._operations, self._backend
         u, f = task.u, operations.settled(task.f)
-        watch = Watch(operations, task, self._place)  # type: ignore[arg-type]
+        watch = Watch(operations, task, self._place)
         status, now = self._begin(u, f, watch)
         rows = operations.rows
         done, q, history, part = 0, np.zeros(rows.size), _Anderson(DEPTH), 0.0

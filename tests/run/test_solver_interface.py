@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`Problem.on_box`, `Solver` and `Solution`: what goes in, what is kept between solves, what comes out.
 
-Covers poisson.run.outcome and poisson.run.setup.
+Covers poisson.run.outcome, poisson.run.setup and poisson.run.setup_view.
 """
 
 import inspect
