@@ -191,11 +191,13 @@ FEW_ROUNDS = 8
 """With more rounds of blocks the last one, which leaves much of the device idle, matters little."""
 
 
-def march_in_rounds(shape: Shape, slowest: int, extra: int, blocks: Callable[[int], int], shortest: int) -> int:
-    """The march of a kernel with which the fewest steps follow one another on a multiprocessor.
+def march_in_rounds(
+    shape: Shape, slowest: int, extra: int, blocks: Callable[[int], int], shortest: int, few: int = FEW_ROUNDS
+) -> int:
+    """The march of a kernel, an even one, with which the fewest steps follow one another on a multiprocessor.
 
     `slowest`: nodes along the slowest axis. `extra`: further steps of a march. `blocks`: how many there are, by the
-    march. `shortest`: the least march. It is even.
+    march. `shortest`: the least march. `few`: with more rounds of blocks the march stays that of the shape.
     """
     threads = shape.block_x * shape.block_y
     at_once = MULTIPROCESSORS * max(shape.resident, ROOMY_THREADS // threads)
@@ -203,7 +205,7 @@ def march_in_rounds(shape: Shape, slowest: int, extra: int, blocks: Callable[[in
     def rounds(march: int) -> int:
         return -(-blocks(march) // at_once)
 
-    if rounds(shape.march) > FEW_ROUNDS:
+    if rounds(shape.march) > few:
         return shape.march
     fewest, most = (-(-slowest // march) for march in (shape.march, shortest))
     marches = {2 * -(-slowest // (2 * bands)) for bands in range(fewest, most + 1)}
