@@ -106,7 +106,10 @@ def cases(backend: Backend, name: str, dimension: int, kind: str) -> list[Operat
 @pytest.mark.parametrize("name", TABLE)
 def test_every_entry_agrees_with_the_specification(backend: Backend, name: str, dimension: int) -> None:
     spec, calls = ALL[name], 0
-    kinds = KINDS if spec.coefficients else ("none", "masked")
+    kinds: tuple[str, ...] = KINDS if spec.coefficients else ("none", "masked")
+    if is_emulated(backend):
+        # One array alone in the dimensions in turn: both of them, and with a mask, are in each.
+        kinds = tuple(kind for kind in kinds if kind != ("a" if dimension == 3 else "c"))
     if backend.name == "gpu" and backend.dtype == np.float32:
         if dimension == 1 and is_emulated(backend):
             pytest.skip("a line of nodes takes the kernels of two dimensions, which are compiled in either type")
