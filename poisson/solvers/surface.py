@@ -34,7 +34,7 @@ DEPTH = 8
 
 
 def _symmetric_otherwise(cls: type[Form]) -> type[Form]:
-    """What a class has not itself of `Operations` is that of its symmetric form."""
+    """The class with all that it lacks of `Operations` taken from its symmetric form."""
     for name in (vars(Operations).keys() | Operations.__annotations__.keys()) - vars(cls).keys():
         if not name.startswith("_"):
             setattr(cls, name, property(attrgetter(f"symmetric.{name}")))
