@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tables of a case file have in common, and those of the box: its axes, faces and bodies.
+"""The common part of the tables of a case file, and the tables of the box: its axes, faces and bodies.
 
 The description of a field is what an error message says is allowed, its title what it means, for editors
 (`poisson.case.json_schema`).
