@@ -250,7 +250,7 @@ class Cycle:
         return self.recorded((number, swapped), both, (u, f, out, work, result))
 
     def _number(self, cycle: int) -> int:
-        """Of the cycles that differ, the one that a cycle is."""
+        """The number of a cycle among those that differ."""
         return cycle % self.period
 
     def recorded(self, key: object, function: Callable[[], Array], takes: tuple[Any, ...] = ()) -> Array:
