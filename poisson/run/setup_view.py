@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a solver shows of its set-up."""
+"""The set-up of a solver, as the solver shows it."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class ShapeChoice:
         """The built-in shape for the architecture and the size of the grid."""
         shape = DEFAULTS[nearest(self._architecture)][kind, operator.dimension]
         if kind in REDUCING:
-            # Where coefficients vary, a solve at 257³ took 2.5% longer with several whole rounds than with a long march.
+            # Where coefficients vary, a solve at 257³ took 2.5% longer with whole rounds than with long marches.
             return self._in_rounds(shape, operator, FEW_ROUNDS if kind in VARYING else 1)
         if operator.unknowns >= SMALL_GRID:
             return self._filling(shape, operator) if kind in ("laplacian", "sweep", "varying") else shape
