@@ -33,7 +33,7 @@ Planes = Sequence[tuple[int, float]]
 HERE, BEYOND = ((0, 1.0),), ((1, 1.0),)
 
 ALONE, TILE = 1 << 18, 24
-"""So many multiplications OpenBLAS makes in one thread. Others would keep it waiting on a machine that is busy, and
+"""Multiplications that OpenBLAS makes in one thread. Others would keep it waiting on a machine that is busy, and
 then the threads of the library. Rows and columns of a tile of a larger product."""
 
 

@@ -46,7 +46,7 @@ class Forks:
     def run(
         self, script: str, *words: str, environment: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """What a script with these arguments does."""
+        """The effects of a script with these arguments."""
         assert self._server.stdin and self._server.stdout
         with tempfile.TemporaryDirectory() as folder:
             asked = (folder, script, words, dict(os.environ if environment is None else environment))

@@ -36,7 +36,7 @@ BETWEEN_GRIDS = ("interpolate", "prolong_add", "restrict")
 REDUCING = ("sweep_norm", "varying_norm", "direction", "varying_direction")
 """Kinds of kernels whose blocks join their sums at the end."""
 REDUCTION_STEPS = 8
-"""What that takes, in steps of a march."""
+"""The time that such joining takes, in steps of a march."""
 
 
 class ShapeChoice:
