@@ -44,7 +44,7 @@ def charges(
         )
         out += lost * (f - c * u)
     volumes = np.broadcast_to(surface.lattice.volumes(), surface.shape)[np.unravel_index(rows.nodes, surface.shape)]
-    volumes = volumes * np.prod([line.spacing for line in problem.lattice.axes])
+    volumes = volumes * np.prod([line.spacing for line in problem.lattice.axes]) * problem.lattice.turn
     conductance = surface.conductance[ends]
     each = conductance * (surface.given[ends] - u[row])
     # Where a node has several surfaces each has a part of what is lacking, and none where obstacles close them all.

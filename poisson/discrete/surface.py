@@ -203,7 +203,8 @@ class Surface:
         """∫ a (∂u/∂x)² between the surfaces with given values and the nodes beside them."""
         volumes = np.broadcast_to(self.lattice.volumes(), self.shape).ravel()[self.cuts.node]
         jumps = u.ravel()[self.cuts.node] - self.given
-        return float((volumes * self.conductance * jumps**2).sum() * np.prod(self.problem.lattice.spacing))
+        cell = np.prod(self.problem.lattice.spacing) * self.problem.lattice.turn
+        return float((volumes * self.conductance * jumps**2).sum() * cell)
 
     def require(self) -> None:
         """Evaluate all data of the bodies. Raises `CaseError` if some of them are wrong."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.grid import AXES
-from poisson.mesh.system import CARTESIAN
+from poisson.mesh.system import CARTESIAN, RADIUS
 from poisson.problem.arrays import host, is_array
 from poisson.problem.expressions import Expression, parse, parse_inside
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField
@@ -156,9 +156,11 @@ def bodies_of(given: Any, reader: Reader, lattice: Lattice | None) -> tuple[Body
             reader.mistakes.add(
                 ("boundary", *name.split(".")), f"a value beside other conditions, at nodes; allowed: {wanted}"
             )
-        if len(patches) < len(given):
-            reader.mistakes.add(("body",), f"bodies beside system = {lattice.system!r}; allowed: none")
-        return ()
+        around = lattice.coordinate_system.axes == (RADIUS, "z")
+        if len(patches) < len(given) and not around:
+            reader.mistakes.add(("body",), f"bodies beside system = {lattice.system!r}; allowed: none but in r and z")
+        if patches or not around:
+            return ()
     found, names = [], set()
     for number, body in enumerate(given, start=1):
         path = ("body", str(number))
@@ -218,6 +220,8 @@ def _body(path: Path, given: Any, reader: Reader, lattice: Lattice | None) -> Bo
         data[key] = field
     if kind == FLOATING:
         data["floating"] = True
+    if lattice is not None and lattice.system != CARTESIAN and kind != DIRICHLET:
+        mistakes.add((*path, kind), f"a body beside system = {lattice.system!r}; allowed: {DIRICHLET}")
     if mistakes.touch(path) or inside is None:
         return None
     return Body(**data | ({"charge": float(charge)} if kind == FLOATING else {}))

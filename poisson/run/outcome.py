@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import poisson
 from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
+from poisson.mesh.system import CARTESIAN
 from poisson.output.record import CHARGE, FLUX, FORCES, all_finite
 from poisson.problem.arrays import brought
 from poisson.problem.arrays import host as brought_to_host
@@ -77,10 +78,12 @@ class WithForces(Mapping[str, Any]):
         self._known, self._given = known, (surface, problem, u)
 
     @cached_property
-    def _all(self) -> dict[str, Any]:
+    def _all(self) -> Mapping[str, Any]:
         from poisson.discrete.forces import forces
 
         surface, problem, u = self._given
+        if problem.lattice.system != CARTESIAN:
+            return self._known
         found = forces(surface, problem, brought_to_host(u).reshape(surface.shape))
         parts = {f"{key}{name}": part for name, each in found.items() for key, part in zip(FORCES, each, strict=False)}
         return {**self._known, **parts}

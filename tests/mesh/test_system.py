@@ -271,7 +271,7 @@ WRONG = {
     "domain.system='sphere'": 'domain.system: "sphere" with 2 axes; allowed: "cartesian" with x or x, y or x, y, z',
     "equation.f=1 + x": "x at column 5 is not a coordinate of this case, which has r, z",
     "boundary.r_upper='open'": "another condition, because system = 'cylinder'",
-    "body=[{inside='r < 0.1', dirichlet=1.0}]": "body: bodies beside system = 'cylinder'; allowed: none",
+    "body=[{inside='r < 0.1', neumann=1.0}]": "body.1.neumann: a body beside system = 'cylinder'; allowed: dirichlet",
     "domain={system='polar', lower=[0.0, 0.0], upper=[1.0, 7.0], shape=[9, 9]}": "an angle of at most 2 pi",
     "domain={system='polar', lower=[0.5, 0.0], upper=[1.0, 5.0], shape=[9, 9]}": "or a whole part of it, because phi",
     "domain={system='polar', lower=[0, 0], upper=[1, 6.283185307179586], shape=[9, 9], centring={r='node'}}": (
@@ -374,3 +374,31 @@ def test_discs_and_cylinders_on_ranks() -> None:
             assert count <= iterations
             np.testing.assert_allclose(u, alone.u, rtol=0, atol=1e-8 if iterations > 1 else 1e-12)
             np.testing.assert_allclose(field, -np.asarray(alone.gradient), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("surface", ["symmetric", "shortley_weller"])
+def test_electrodes_around_an_axis_have_the_capacitance_of_spheres(surface: str) -> None:
+    inner, outer = 0.31, 0.93
+    bodies = [
+        {"name": "ball", "inside": f"r**2 + z**2 < {inner}**2", "dirichlet": 1.0},
+        {"name": "shell", "inside": f"r**2 + z**2 > {outer}**2", "dirichlet": 0.0},
+    ]
+    wanted = 4.0 * math.pi / (1.0 / inner - 1.0 / outer)
+    errors, defects = [], []
+    for nodes in (17, 65):
+        box: dict[str, Any] = {
+            "system": "cylinder",
+            "lower": (0.0, -1.0),
+            "upper": (1.0, 1.0),
+            "boundary": {"all": 0.0},
+        }
+        problem = poisson.Problem.on_box((nodes, 2 * nodes - 1), **box, bodies=bodies, surface=surface)
+        solution = poisson.solve(problem, "cg", backend="numpy", rtol=1e-10)
+        r, z = (problem.lattice.coordinates(axis) for axis in range(2))
+        distance = np.clip(np.hypot(r, z[:, np.newaxis]), inner, outer)
+        errors.append(abs(solution.u - (1.0 / distance - 1.0 / outer) * wanted / (4.0 * math.pi)).max())
+        charges = [solution.bodies[name]["charge"] for name in ("ball", "shell")]
+        assert charges[0] == pytest.approx(-charges[1], rel=1e-8) and "force_x" not in solution.bodies["ball"]
+        defects.append(abs(charges[0] / wanted - 1.0))
+    assert math.log2(errors[0] / errors[1]) / 2.0 > 1.6
+    assert math.log2(defects[0] / defects[1]) / 2.0 > 1.4
