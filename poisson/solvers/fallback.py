@@ -22,6 +22,9 @@ OF_AVERAGES = Patience(reads=30, factor=1e3)
 """The progress of conjugate gradients with averaged coarse grids, before those with products go on. Where averages do,
 30 iterations gain far more."""
 
+OF_PRODUCTS = Patience(reads=400, factor=10.0)
+"""The same with products, after which nothing better comes: where they take hundreds D⁻¹ takes thousands."""
+
 log = logging.getLogger(__name__)
 
 
@@ -100,6 +103,8 @@ class ChosenMethod(Method):
         following = self._chain[place + 1 : place + 2]
         if any(each.preconditioner == settings.preconditioner and each.method == settings.method for each in following):
             return OF_AVERAGES
+        if following and settings.changed().get("coarse") == "galerkin":
+            return OF_PRODUCTS
         return patience_with(settings)
 
     def _stands_by(self, settings: SolverSettings) -> bool:

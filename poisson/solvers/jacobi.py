@@ -15,7 +15,7 @@ from poisson.solvers.iteration import Method, Task, Watch, given_source
 from poisson.solvers.keys import Settings, word
 from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ, SWEEPS, Loop
 from poisson.solvers.settings import Relaxation, SolverSettings
-from poisson.solvers.spectrum import jacobi_bounds, red_black, uniform
+from poisson.solvers.spectrum import ZeroMean, jacobi_bounds, red_black, uniform
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult
 
@@ -100,6 +100,7 @@ class Jacobi(Method):
         self.refresh()
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
+        self._mean = ZeroMean(operations)
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`)."""
@@ -126,7 +127,9 @@ class Jacobi(Method):
         given = given_source(source, f)
         loop = self._loop(u, given)
         operations.residual(u, given, loop.work, norms)
-        status = watch.begin(source, backend.read(norms), lambda: loop.u)
+        first = backend.read(norms)
+        status = watch.begin(source, first, lambda: loop.u)
+        self._mean.begin(watch.norm(first))
         done = 0
         every = stopping.check_every or sweeps_per_read(operator, self.omega)
         following = watch.until_read(done, every)
@@ -139,12 +142,15 @@ class Jacobi(Method):
             following = watch.until_read(done, every)
             if following:
                 loop.begin(following)
-            status = watch.judge(done - 1, loop.norms())
+            now = loop.norms()
+            status = watch.judge(done - 1, now)
+            moved = self._mean.follow(loop.u, watch.norm(now), loop.work if operator.singular else None)
             if status is Status.CONVERGED:
                 operations.residual(loop.u, given, loop.work, norms)
                 status = watch.judge(done, backend.read(norms))
-                if status is None and following:
-                    loop.begin(following)  # again: the residual took the place of what was begun
+                moved = True
+            if moved and status is None and following:
+                loop.begin(following)  # again: other values took the place of what was begun
             status = status or watch.limit(done)
         return watch.result(status, done, loop.u, loop.work)
 

@@ -258,25 +258,25 @@ class ZeroMean:
     """
 
     def __init__(self, operations: Operations) -> None:
-        backend = operations.backend
         self._operations = operations
-        self._place = backend.reduction()
         self._last = math.inf
 
     def begin(self, norm: float = math.inf) -> None:
         """Another solve begins, with a residual of this norm if it is known by now."""
         self._last = norm
 
-    def follow(self, u: Array, norm: float, work: Array | None) -> None:
+    def follow(self, u: Array, norm: float, work: Array | None) -> bool:
         """Remove the mean of u if the norm of its residual has fallen so far since the last time that it may count.
 
-        `work` loses its values; None if A is not singular.
+        `work` loses its values; None if A is not singular. Returns: whether it has lost them.
         """
         if work is None or norm > DRIFT * self._last:
-            return
-        if self._last < math.inf:
-            remove_mean(self._operations, u, work, self._place)
+            return False
+        removed = self._last < math.inf
+        if removed:
+            remove_mean(self._operations, u, work, self._operations.backend.reduction())
         self._last = norm
+        return removed
 
 
 def fill_free(operations: Operations, ones: Array) -> None:

@@ -324,6 +324,15 @@ def test_products_stand_by_behind_averages_where_a_varies() -> None:
         assert result.instead == f"cg with preconditioner {wanted}"
 
 
+def test_products_have_time_where_nothing_better_comes() -> None:
+    """Jumps of 3·10⁹ and links along z that are 10⁴ times those along y; with D⁻¹ it takes thousands of iterations."""
+    a = np.where(np.random.default_rng(1).random((17, 9, 11)) < 0.2, 3e9, 1.0)
+    sides = {"x": "periodic", "z": "periodic", "y_lower": 0.0, "y_upper": 0.0}
+    problem = B((11, 9, 17), upper=(0.77, 16.7, 0.063), a=a, f="sin(4*x)", mean="arithmetic", boundary=sides)
+    found = poisson.solve(problem, backend="openmp")
+    assert found.status.success and found.iterations < 400 and "jacobi" not in str(found.provenance["method"])
+
+
 def heard_norms(heard: Heard) -> tuple[tuple[int, float], ...]:
     return tuple(heard.norms)
 

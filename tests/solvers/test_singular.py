@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from support.problems import discretise, make_case
 
+import poisson
 from poisson.cli import main
 from poisson.discrete import discretisation as module
 from poisson.discrete import reference
@@ -214,3 +215,15 @@ def test_the_direct_solution_has_zero_mean() -> None:
     direct = reference.solve(discretisation)
     assert abs(trapezoidal_mean(discretisation, direct)) < 1e-13
     np.testing.assert_allclose(direct, run.solve(case).u, rtol=0, atol=1e-6)
+
+
+def test_a_rough_initial_guess_leaves_no_mean_whose_rounding_counts() -> None:
+    """A sweep keeps another mean than that of u where a varies: 10⁵ is left here, and 10⁻² of it in float32."""
+    random = np.random.default_rng(0)
+    f = random.standard_normal((5, 4))
+    problem = poisson.Problem.on_box(
+        (4, 5), a=1.0 + random.random((5, 4)), f=f - f.mean(), boundary="periodic", mean="arithmetic"
+    )
+    guess = 1e6 * random.standard_normal((5, 4))
+    found = poisson.Solver(problem, "jacobi", "numpy", "float32", rtol=1e-4).solve(initial=guess)
+    assert found.status is Status.CONVERGED
