@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -243,9 +244,11 @@ class Cycle:
         if not self.records:
             return self.turn(u, f, out, work, cycle + 1, self.coarse(cycle), result)
         number = self._number(cycle)
+        # A recording that held this object, which holds it, would keep the memory of both.
+        this = weakref.proxy(self)
 
         def both() -> Array:
-            return self.turn(u, f, out, work, number + 1, self.below.solve(number), result)
+            return this.turn(u, f, out, work, number + 1, this.below.solve(number), result)
 
         return self.recorded((number, swapped), both, (u, f, out, work, result))
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -113,7 +114,9 @@ class Multigrid(Method):
             self._backend.dense(self.cycle.matrix, r, z)
             return
         if self.cycle.records:
-            self.cycle.recorded("apply", partial(self._apply, r, z, self.cycle.below.solve), (r, z))
+            self.cycle.recorded(
+                "apply", partial(Multigrid._apply, weakref.proxy(self), r, z, self.cycle.below.solve), (r, z)
+            )
         else:
             self._apply(r, z, self.cycle.coarse)
 
