@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 import math
-import weakref
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from poisson.backends.base import Array, Operations
 from poisson.solvers.iteration import Method, Norms, Task, Watch, relax
@@ -113,19 +110,11 @@ class Multigrid(Method):
         if self.cycle.finest.transfer is None:
             self._backend.dense(self.cycle.matrix, r, z)
             return
-        if self.cycle.records:
-            self.cycle.recorded(
-                "apply", partial(Multigrid._apply, weakref.proxy(self), r, z, self.cycle.below.solve), (r, z)
-            )
-        else:
-            self._apply(r, z, self.cycle.coarse)
-
-    def _apply(self, r: Array, z: Array, coarse: Callable[[int], Array]) -> Array:
         first, second = self.spare
         # A smoother that works in place leaves the result where it began; any other moves it once.
         begin, out, work = (z, first, second) if self.cycle.smoother.in_place else (first, z, second)
         u = self.cycle.down(None, r, begin, work, 0)
-        return self.cycle.up(u, r, out, work, 0, coarse(0))
+        self.cycle.up(u, r, out, work, 0, self.cycle.coarse(0))
 
     def begin(self) -> None:
         """The next call of `reduce` has a source that does not come from the call before."""
