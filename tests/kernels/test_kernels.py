@@ -25,6 +25,7 @@ from support.operators import name_of, operator
 from poisson import kernels
 from poisson.backends.gpu import backend as gpu
 from poisson.backends.gpu.overlap import FEWEST_NODES
+from poisson.backends.gpu.passes import Pass
 from poisson.backends.gpu.runtime import Event, Kernel
 from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
 from poisson.backends.operations import OPERATIONS, Role
@@ -447,10 +448,11 @@ def test_shared_memory_is_what_the_choice_of_a_shape_takes_it_for(axes: tuple[in
     shape = tuple((n + 1) // 2 if axis in axes else n for axis, n in enumerate(fine.shape))
     transfer, runtime = Transfer(fine, operator(shape, fine.rules)), NotingRuntime()
     backend = gpu.GpuBackend(np.dtype(np.float64), runtime)
-    u, f, out, work = (backend.empty(fine.array_shape) for _ in range(4))
+    u, f, out = (backend.empty(fine.array_shape) for _ in range(3))
     below = (backend.bind(transfer), backend.empty(transfer.coarse.array_shape))
-    backend.bind(fine).smooth(None, f, out, work, [0.6, 0.9], None, below)
-    backend.bind(fine).smooth(u, f, out, work, [0.6], None, below, backend.reduction())
+    operations = backend.bind(fine)
+    operations.run(Pass(True, False, 2, True), (None, f, out), [0.6, 0.9], None, below, None)
+    operations.run(Pass(False, False, 1, True), (u, f, out), [0.6], None, below, backend.reduction())
     assert len(runtime.launches) == 2
     restricted = tuple(axis in axes for axis in range(3))
     for text, options, (launch,) in modules_of(runtime.launches):
