@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What CuPy raises where a device, a driver or a compiler fails is one line that says what to do."""
+"""A failure of a device, a driver or a compiler, as CuPy raises it, is one line that says what to do."""
 
 import pytest
 

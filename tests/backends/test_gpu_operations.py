@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What only the gpu backend has to get right: strips of planes, the order of threads, two types on one device."""
+"""Concerns of the gpu backend alone: strips of planes, the order of threads, two types on one device."""
 
 import gc
 import threading

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which library is loaded where there are several, one for each instruction set; and that for a GPU compiles."""
+"""The choice among libraries, one for each instruction set; and the library for a GPU compiles."""
 
 import re
 import shutil

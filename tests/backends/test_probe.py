@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is measured of a backend, and the library that only measurements load."""
+"""Measurements of a backend, and the library that only they load."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a process may use: its processors and its memory, by control groups that are faked here, and by limits."""
+"""The processors and the memory that a process may use, by control groups that are faked here, and by limits."""
 
 import math
 import os

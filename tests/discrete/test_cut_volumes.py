@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a surface leaves open of control volumes, and derivatives on one side of it, against geometry."""
+"""The open parts of control volumes that a surface cuts, and derivatives on one side of it, against geometry."""
 
 import itertools
 import math

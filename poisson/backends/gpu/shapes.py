@@ -186,7 +186,7 @@ MOST_RESIDENT = 2048
 
 
 MULTIPROCESSORS = 132
-"""Multiprocessors of a device: those of an H200."""
+"""Multiprocessors of an H200; other devices are taken to have as many, which costs them time alone."""
 FEW_ROUNDS = 8
 """With more rounds of blocks the last one, which leaves much of the device idle, matters little."""
 

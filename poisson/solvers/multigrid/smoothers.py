@@ -93,10 +93,11 @@ def smoother_of(level: Level, settings: MultigridSettings, finest: bool) -> Smoo
 class WithClusters:
     """The sweeps of another smoother, between corrections of strong clusters.
 
-    Those at the beginning of a cycle and next to the coarse grid go from weak to strong links, those on the way back in
-    the opposite order, so that a cycle may be self-adjoint. On the finest grid the weakest links have their correction
-    at the beginning and the others next to the coarse grid; on coarser grids, which cost less and where products have
-    stiff links of their own making, all have both. In 3D, where this saves nothing, all are next to the coarse one.
+    The corrections at the beginning of a cycle and next to the coarse grid go from weak to strong links, and on the way
+    back in the opposite order, so that a cycle may be self-adjoint. On the finest grid the weakest links have their
+    correction at the beginning and the others next to the coarse grid; on coarser grids, which cost less and where
+    products have stiff links of their own making, all have both. In 3D, where this saves nothing, all are next to the
+    coarse one.
 
     `level`: the operator, and the clusters from weak to strong links. `smoother`: the sweeps.
     """
