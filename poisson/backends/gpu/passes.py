@@ -113,7 +113,7 @@ LATENCIES: Mapping[Pass, float] = MappingProxyType(
         Pass(False, False, 1, True): 8.3,
     }
 )
-"""Microseconds that a pass takes on an H200 however small the grid is: a march of several stages waits for each plane."""
+"""Microseconds of a pass on an H200 however small the grid is: a march of several stages waits for each plane."""
 
 
 @lru_cache(maxsize=256)
