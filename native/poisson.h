@@ -215,6 +215,16 @@ typedef struct {
     int32_t tridiagonal;
 } poisson_direct;
 
+/* The layers of nodes next to the ends of the axes, the lower one first: those across x as [ny][rows][2], `pitch`
+ * apart, those across y as [rows][2][nx], in 2D the first alone, and across the slowest axis as [2][ny][nx], in 2D
+ * [2][nx], with the pitch of arrays, where rows are those of the slowest axis without fixed nodes. `weights`: for the
+ * lower and the upper end of x, and of y, a number for each mode, padded like rows; zeros where there is no layer. */
+typedef struct {
+    const double* weights[4];
+    double* layers[3];
+    int64_t pitch;
+} poisson_faces;
+
 /* ---- on the host's threads and memory alone: a library for a GPU has none of them.
  *
  * `transform` goes in place to the modes or back, where the nodes are not fixed, times `scale`.
@@ -224,7 +234,9 @@ typedef struct {
  * slowest axis, which does not wrap and whose table it does not read, for the modes of the other axes. Of a divided
  * axis it has the rows of one rank: `below` and `above`, null elsewhere, are the values of the modes, nx a row and not
  * padded, in the row below them and in the last of them, where the ends of the axis have no rule. Before these are
- * known, `condense` gives what the rows add to their equations; a null one is not there.
+ * known, `condense` gives what the rows add to their equations; a null one is not there. `to_faces` solves the same
+ * systems, and leaves in the layers the values of u in the modes of their axes, the slowest of which has none; f keeps
+ * its values. `add_faces` is `tridiagonal` with what layers across x and y add to f, times the weights, in place.
  *
  * `chains` solves along any one axis that does not wrap, for the modes of the others (poisson/mesh/chain.py): `chain`
  * has the link below the first node that is not fixed, and for each such node the link above it, its control width and
@@ -239,7 +251,8 @@ typedef struct {
  * `from_modes` leaves u from its modes, and the norms of f - shift - A u. */
 
 /* The groups of nodes that links above a threshold join (poisson/discrete/clusters.py), with `damping` over what holds
- * each: at most as many members as nodes, and half as many groups, whose number is left in `count`. */
+ * each: at most as many members as nodes, and half as many groups, whose number is left in `count`. Groups of more
+ * nodes than are there before are left out. */
 poisson_status poisson_find_clusters(const poisson_stencil* stencil, double threshold, double damping, double least,
                                      int32_t* members, int64_t* starts, double* factors, int64_t* count);
 
@@ -251,6 +264,10 @@ poisson_status poisson_find_clusters(const poisson_stencil* stencil, double thre
         const double* spectrum_y, const double* spectrum_z, const real* f, real* u);                                   \
     poisson_status poisson_condense_##suffix(const poisson_operator* operator_, const double* spectrum_x,              \
         const double* spectrum_y, const real* f, real* first, real* last);                                             \
+    poisson_status poisson_add_faces_##suffix(const poisson_operator* operator_, const double* spectrum_x,             \
+        const double* spectrum_y, const poisson_faces* faces, real* u);                                                \
+    poisson_status poisson_to_faces_##suffix(const poisson_operator* operator_, const double* spectrum_x,              \
+        const double* spectrum_y, const poisson_faces* faces, const real* f);                                          \
     poisson_status poisson_tridiagonal_##suffix(const poisson_operator* operator_, const double* spectrum_x,           \
         const double* spectrum_y, const double* spectrum_z, const real* f, real* u, const real* below,                 \
         const real* above);                                                                                            \
@@ -373,18 +390,6 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
         const poisson_weighted* transfer, void* out, int32_t out_single);                                              \
     poisson_status poisson_correct_clusters_##suffix(                                                                  \
         const poisson_clusters* clusters, const real* r, real* u);                                                     \
-    poisson_status poisson_smooth_##suffix(                                                                            \
-        const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
-        int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \
-        real* correction, const poisson_operator* restriction_operator, const poisson_transfer* restriction_tables,    \
-        real* restriction, double* result);                                                                            \
-    poisson_status poisson_take_##suffix(                                                                              \
-        const poisson_operator* operator_, const void* f, int64_t f_pitch, double f_shift, int32_t f_double,           \
-        real* out, double* result);                                                                                    \
-    poisson_status poisson_certify_##suffix(                                                                           \
-        const poisson_operator* operator_, const real* u, const void* f, int64_t f_pitch, double f_shift,              \
-        int32_t f_double, double* result);                                                                             \
-    int32_t poisson_depth_##suffix(const poisson_operator* operator_);                                                 \
     poisson_status poisson_smooth_##suffix(                                                                            \
         const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
         int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \

@@ -5,8 +5,6 @@ Files of others are read with libraries that a damaged file can bring down. The 
 and serves the next ones; when nobody calls for a moment it ends.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

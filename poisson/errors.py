@@ -26,10 +26,10 @@ class ExpressionError(PoissonError):
 
 
 class CaseError(PoissonError):
-    """A case file is wrong; ``mistakes`` holds one line for each mistake found."""
+    """A case file, or an argument, is wrong; ``mistakes`` holds a line for each mistake found, be it one or several."""
 
-    def __init__(self, mistakes: Iterable[str]) -> None:
-        self.mistakes = tuple(mistakes)
+    def __init__(self, mistakes: str | Iterable[str]) -> None:
+        self.mistakes = (mistakes,) if isinstance(mistakes, str) else tuple(mistakes)
         super().__init__("\n".join(self.mistakes))
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -112,7 +112,7 @@ class Projector(Grid):
         self._take(held.ranges)
         if not self.solver.backend.on_host or held.communicator.agree(min(self.shape) < 2):
             allowed = "a backend on processors, and two cells along each axis on every rank"
-            raise CaseError([f"comm, ranks: {self.solver.backend.name}, {self.shape} cells here; allowed: {allowed}"])
+            raise CaseError(f"comm, ranks: {self.solver.backend.name}, {self.shape} cells here; allowed: {allowed}")
         self._held, self._blocks = held, list(division.counts) if division else None
         cut = [[gap > 0.0 for gap in line.beyond] for line in reversed(self._axes)]
         self._borders = Borders(held.communicator, held.ranges, shape, cut)
@@ -156,10 +156,10 @@ class Projector(Grid):
             self._require(velocity)
             if not all(getattr(each.flags, "writeable", True) for each in velocity):
                 raise CaseError(
-                    ["velocity: a read-only array; allowed: arrays that may be changed in place, such as copies"]
+                    "velocity: a read-only array; allowed: arrays that may be changed in place, such as copies"
                 )
             if varies and density.shape != self.shape:
-                raise CaseError([f"density: an array of the shape {density.shape}; allowed: {self.shape}"])
+                raise CaseError(f"density: an array of the shape {density.shape}; allowed: {self.shape}")
         xp, given = module_of(velocity[0]), {}
         if varies:
             with np.errstate(divide="ignore"):
@@ -173,9 +173,7 @@ class Projector(Grid):
         except (TypeError, ValueError, ZeroDivisionError):
             inverse = 0.0
         if not 0.0 < -inverse < math.inf:
-            raise CaseError(
-                [f"step: {step!r}, density: {density!r}; allowed: numbers above 0, or an array of densities"]
-            )
+            raise CaseError(f"step: {step!r}, density: {density!r}; allowed: numbers above 0, or an array of densities")
         with self._exclusive.use():
             self._close_walls(velocity)
             if self.solver.operator.singular and self._inflow:
@@ -197,7 +195,7 @@ class Projector(Grid):
                     solution = solve()
             except CaseError as error:
                 said = str(error).replace("equation.a:", "1/density:").replace("equation.f:", "divergence/step:")
-                raise CaseError([said]) from error
+                raise CaseError(said) from error
             self._correct(velocity, brought(solution.u, xp), factor, self._links(xp, solver) if given else None)
         return solution
 
@@ -252,20 +250,21 @@ class Projector(Grid):
         more, scale = self._over_ranks(math.fsum(flows), math.fsum(map(abs, flows)))
         if abs(more) > ROUNDING * float(np.finfo(velocity[0].dtype).eps) * scale:
             raise CaseError(
-                [
-                    f"velocity: {more:.6g} more flows in through inflow faces than out, and no face is an "
-                    "outflow; make them balance, or one of them an outflow"
-                ]
+                f"velocity: {more:.6g} more flows in through inflow faces than out, and no face is an "
+                "outflow; make them balance, or one of them an outflow"
             )
 
     def _links(self, xp: ModuleType, solver: Solver) -> list[Any]:
         """1/ρ on the faces above the cells."""
         backend = solver.backend
         seen = backend.view if backend.on_host or xp is not np else backend.to_host
-        found = [brought(seen(each), xp) for each in solver.operator.links or ()]
+        dimension = len(self.shape)
+        found = [brought(seen(each), xp) for each in (solver.operator.links or ())[:dimension]]
+        if dimension == 1:
+            found[0] = found[0][0]
         if self._borders is None:
             return found
-        owned = [line.owned for line in reversed(solver.operator.lattice.axes)]
+        owned = [line.owned for line in reversed(solver.operator.lattice.axes[:dimension])]
         for place, ends in enumerate(owned):
             links = found[self._place(place)]
             for end, number in enumerate((ends.start - 1, ends.stop - 1)):

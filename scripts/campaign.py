@@ -8,8 +8,6 @@ package (campaign_reference.py, campaign_judge.py). At the end a table counts wh
 any is a defect. To repeat one: ``--seeds=N:N+1 --verbose``.
 """
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Solves a random problem with the package, and judges what comes out against the independent reference."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Random problems and ways to solve them, each from one seed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 

@@ -7,8 +7,6 @@ through the face. Written so, the matrix is symmetric; its residuals divided by 
 Residuals are computed in extended precision where the platform has it, and so is the solution, by refinement.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

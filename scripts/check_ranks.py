@@ -7,8 +7,6 @@ Without cases all in cases/ are solved, and some that have what those have not (
 which several are divided. Prints a line for each, and ends with 1 if one is off. On GPUs start one process for each.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import traceback

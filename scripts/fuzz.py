@@ -9,8 +9,6 @@ has a process of its own, which is watched from here: it may crash, or come to n
 At the end a table counts what became of the inputs; the exit code is 1 if one is a defect.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import subprocess

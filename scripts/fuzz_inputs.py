@@ -5,8 +5,6 @@ What is right is taken from the cases of the checkout and from small files made 
 others, parts are taken away, doubled or moved, and bytes are changed.
 """
 
-from __future__ import annotations
-
 import datetime
 import io
 import math

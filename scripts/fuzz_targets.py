@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Readers of the inputs of fuzz_inputs.py, and the rules that must hold for any input."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import inspect

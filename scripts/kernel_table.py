@@ -8,8 +8,6 @@
 Each file is a cube; its columns stand beside one another.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

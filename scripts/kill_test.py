@@ -13,8 +13,6 @@ Each solve is the command itself, in a process that is forked from this one, whe
 the loop and in the writing of checkpoints. Exit code 0 if all is well.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -6,8 +6,6 @@
 IMAGES is where the pictures go, by default ``docs/images``. It needs matplotlib.
 """
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys
@@ -15,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from make_source import main as make_source
@@ -22,6 +21,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
+from scipy.ndimage import gaussian_filter
 
 import poisson
 from poisson import backends
@@ -29,6 +29,7 @@ from poisson.perf import roofline
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, every_operation
 from poisson.problem.problem import Problem
+from poisson.solvers.multigrid import galerkin
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -107,6 +108,34 @@ def draw_histories(axes: Axes) -> None:
     axes.set(title="Residual norms", xlabel="iterations", ylabel="residual / first residual", box_aspect=1.0)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def draw_coarse_grids() -> Figure:
+    """How residuals fall with each kind of coarse grids, where a jumps from node to node and between blobs."""
+    random, shape = np.random.default_rng(0), (129, 129)
+    noise = gaussian_filter(random.standard_normal(shape), 2.0)
+    coefficients = {
+        "spots of $10^6$ on half of the nodes": np.where(random.random(shape) < 0.5, 1e6, 1.0),
+        "blobs of $10^4$": np.where(noise > 0.0, 1e4, 1.0),
+        "exp(4N)": np.exp(4.0 * random.standard_normal(shape)),
+    }
+    kinds = (("averages", "geometric", {}), ("products", "galerkin", {2: ()}), ("and clusters", "galerkin", None))
+    figure = Figure(figsize=(12.0, 3.2), layout="constrained")
+    f = random.standard_normal(shape)
+    for axes, (title, a) in zip(figure.subplots(1, 3, sharey=True), coefficients.items(), strict=True):
+        for label, coarse, thresholds in kinds:
+            with patch.dict(galerkin.THRESHOLDS, thresholds or {}):
+                solver = poisson.Solver(
+                    *(Problem.on_box(shape, a=a, f=f), "cg"),
+                    **{"preconditioner": "multigrid", "coarse": coarse, "rtol": 1e-8, "max_iterations": 150},
+                )
+            iterations, norms = np.array(solver.solve().history).T
+            axes.semilogy(iterations, norms / norms[0], label=label)
+        axes.set(title=title, xlabel="iterations", xlim=(0, 150))
+        axes.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("residual / first residual")
+    figure.axes[0].legend(fontsize="small")
+    return figure
 
 
 def draw_cavity() -> Figure:
@@ -194,7 +223,9 @@ def main(images: Path) -> list[Path]:
         "open": solve("free_charge").plot(lines=True),
         "obstacles": solve("obstacles").plot(lines=True),
         "disc": solve("eccentric_wire").plot(lines=True),
+        "tube": solve("ball_in_tube").plot(lines=True),
         "cavity": draw_cavity(),
+        "coarse_grids": draw_coarse_grids(),
     }
     written = [save(figure, images / f"{name}.png") for name, figure in pictures.items()]
     return [*written, save(draw_roofline(), images / "roofline_h200.png", 110)]

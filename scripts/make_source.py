@@ -6,8 +6,6 @@
 FOLDER is where the case file is; by default the folder ``cases`` of this repository.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

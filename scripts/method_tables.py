@@ -10,8 +10,6 @@ The entries and the documents are those of the checkout that this file is in, wh
 run. A test compares the documents with what this writes.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

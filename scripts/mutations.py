@@ -10,8 +10,6 @@ and what takes its place. The tree is copied to a temporary folder for each work
 change of native code is compiled there. A change that no test notices survives: either a test is missing, or the line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import multiprocessing

@@ -13,8 +13,6 @@ is missing for the others is said. The exit code is 1 if anything was found. The
 of what calls them in threads; --tests takes others.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@
 What one GPU takes is measured: the times of whole solves and of Jacobi loops in the same document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

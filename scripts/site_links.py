@@ -4,8 +4,6 @@
 The placeholder of a clone command in a page, ``git clone URL``, becomes the address too.
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -8,8 +8,6 @@ of the rows, and back: what a direct solution with transforms along every axis n
 and the processes have one thread each. Beside it stands the whole of a solve with `fft` as it is, in turn with it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

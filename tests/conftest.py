@@ -64,9 +64,17 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+class AllAlike(dict[Setting, Measured]):
+    """A table that gives the kernels of all operations one shape, so that most of them come with one compilation."""
+
+    def get(self, key: Setting, default: Any = None) -> Any:
+        kinds = (*(kind for kind in KINDS if kind != "sweeps"), *UNTUNED)
+        return Measured("2026-01-01", dict.fromkeys(kinds, Shape(32, 2, 8)))
+
+
 def emulated(dtype: Any, order: Order = Order.FORWARD) -> Backend:
     """The gpu backend on an emulated device."""
-    return GpuBackend(dtype, EmulatedRuntime(order))
+    return GpuBackend(dtype, EmulatedRuntime(order), AllAlike())
 
 
 def real(name: str, threads: int = 2) -> MakeBackend:
@@ -93,19 +101,9 @@ def dtype(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-class AllAlike(dict[Setting, Measured]):
-    """A table that gives the kernels of all operations one shape, so that most of them come with one compilation."""
-
-    def get(self, key: Setting, default: Any = None) -> Any:
-        kinds = (*(kind for kind in KINDS if kind != "sweeps"), *UNTUNED)
-        return Measured("2026-01-01", dict.fromkeys(kinds, Shape(32, 2, 8)))
-
-
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.gpu) if name == "gpu" else name for name in BACKENDS])
 def backend(request: pytest.FixtureRequest, dtype: Any) -> Backend:
     """A backend that is not the specification, in either precision."""
-    if request.param == "emulated":
-        return GpuBackend(dtype, EmulatedRuntime(), AllAlike())
     return BACKENDS[request.param](dtype)
 
 
@@ -129,7 +127,7 @@ def backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def make(name: str, dtype: Any, threads: int = 0) -> Backend:
         try:
-            return GpuBackend(dtype, EmulatedRuntime(), AllAlike()) if name == "gpu" else create(name, dtype, threads)
+            return emulated(dtype) if name == "gpu" else create(name, dtype, threads)
         except BackendUnavailable as error:
             pytest.skip(str(error))
 

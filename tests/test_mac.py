@@ -46,7 +46,7 @@ def rough(grid: mac.Grid, seed: int, *, given: bool = True) -> tuple[Any, ...]:
     random = np.random.default_rng(seed)
     velocity = tuple(random.standard_normal(shape) for shape in grid.shapes)
     for face, side in enumerate(grid.sides):
-        layer = np.moveaxis(velocity[face // 2], -1 - face // 2, 0)[-(face % 2)]
+        layer = np.moveaxis(velocity[face // 2], -1 - face // 2, 0)[-(face % 2), ...]
         if side == "wall" or (side == "inflow" and not given):
             layer[...] = 0.0
         elif side == "inflow" and "outflow" not in grid.sides:
@@ -66,7 +66,7 @@ def projected(projector: mac.Projector, velocity: Any, **data: Any) -> tuple[tup
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_a_projected_velocity_has_no_divergence_whatever_the_faces_are(pair: tuple[str, ...]) -> None:
     number = PAIRS.index(pair)
-    for mix in (*product([pair], PAIRS), (pair, PAIRS[number - 3], PAIRS[2 * number % len(PAIRS)])):
+    for mix in ((pair,), *product([pair], PAIRS), (pair, PAIRS[number - 3], PAIRS[2 * number % len(PAIRS)])):
         require_no_divergence(mix)
 
 

@@ -12,6 +12,7 @@
 
 #ifdef __linux__
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 #ifdef POISSON_CUDA
@@ -76,6 +77,46 @@ constexpr int64_t ROW_END = 2 * CACHE_LINE;
 struct Block {
     void* start;
     int64_t bytes;
+    void* whole = nullptr;  // where the block begins that it was cut from
+
+#ifdef MADV_HUGEPAGE
+    // A block of huge pages can be cut.
+    bool huge() const { return bytes % HUGE_PAGE == 0; }
+#else
+    bool huge() const { return false; }
+#endif
+    void reserve() {
+#ifdef MADV_HUGEPAGE
+        if (huge()) {
+            char* const from = static_cast<char*>(
+                mmap(nullptr, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+            const int64_t ahead = -reinterpret_cast<intptr_t>(from) & (HUGE_PAGE - 1);
+            start = whole = from == MAP_FAILED ? nullptr : from + ahead;
+            if (!start) return;
+            if (ahead) munmap(from, ahead);
+            munmap(from + ahead + bytes, HUGE_PAGE - ahead);
+            madvise(start, bytes, MADV_HUGEPAGE);
+            return;
+        }
+#endif
+        start = std::aligned_alloc(bytes % PAGE == 0 ? PAGE : CACHE_LINE, bytes);
+    }
+    const void* end() const { return static_cast<const char*>(start) + bytes; }
+    void release() const {
+#ifdef MADV_HUGEPAGE
+        if (huge()) return void(munmap(start, bytes));
+#endif
+        std::free(start);
+    }
+    // Where an array begins, with a line ahead of it that keeps the block. Arrays that begin at the same place in a
+    // page make loads of one wait for stores to another (their addresses agree in the bits that are compared first): so
+    // each begins a few cache lines later than the one before.
+    char* array() const {
+        static std::atomic<int64_t> arrays{0};
+        char* const base = static_cast<char*>(start) + CACHE_LINE + arrays++ % PLACES * STEP;
+        std::memcpy(base - CACHE_LINE, this, sizeof *this);
+        return base;
+    }
 };
 
 // Blocks that were released, for the next arrays of their size: to get a page from the system and to write it for the
@@ -83,22 +124,38 @@ struct Block {
 // then the system may take them.
 class ReleasedBlocks {
 public:
-    // The array in a block of this size; null where there is none.
+    // The array in a block of this size, or in one that is cut off the smallest that is larger; null where there is
+    // none.
     void* take(int64_t bytes) {
         const std::lock_guard<std::mutex> guard(mutex);
+        int best = -1;
         for (int n = count - 1; n >= 0; --n) {
-            if (block_of(arrays[n]).bytes != bytes) continue;
-            void* const array = arrays[n];
-            std::copy(arrays + n + 1, arrays + count--, arrays + n);
-            held -= bytes;
-            return array;
+            const Block block = block_of(arrays[n]);
+            if (block.bytes != bytes && !(block.bytes > bytes && block.huge() && Block{nullptr, bytes}.huge()))
+                continue;
+            if (best < 0 || block.bytes < block_of(arrays[best]).bytes) best = n;
         }
-        return nullptr;
+        if (best < 0) return nullptr;
+        char* const array = static_cast<char*>(arrays[best]);
+        Block block = block_of(array);
+        if (block.bytes > bytes) {
+            arrays[best] = Block{static_cast<char*>(block.start) + bytes, block.bytes - bytes, block.whole}.array();
+#ifdef MADV_HUGEPAGE
+            // Its rows belong to other threads than those of the array before.
+            static const bool near_and_far = access("/sys/devices/system/node/node1", F_OK) == 0;
+            if (near_and_far) madvise(block.start, bytes, MADV_DONTNEED);
+#endif
+        } else
+            std::copy(arrays + best + 1, arrays + count--, arrays + best);
+        block.bytes = bytes;
+        std::memcpy(array - CACHE_LINE, &block, sizeof block);
+        held -= bytes;
+        return array;
     }
     void give(void* array) {
-        const Block block = block_of(array);
+        Block block = block_of(array);
         const std::lock_guard<std::mutex> guard(mutex);
-        if (block.bytes > MOST_BYTES) return std::free(block.start);
+        if (block.bytes > MOST_BYTES) return block.release();
         while (count > 0 && (count == MOST || held + block.bytes > MOST_BYTES)) drop_oldest();
 #ifdef MADV_FREE
         // Of small blocks there are too few to matter, and it would take as long as a solution. The page with the line
@@ -106,6 +163,17 @@ public:
         const int64_t page = block.bytes > HUGE_PAGE ? HUGE_PAGE : PAGE;
         if (block.bytes > LEFT) madvise(static_cast<char*>(block.start) + page, block.bytes - page, MADV_FREE);
 #endif
+        // Those beside it that were cut from the same one become one again.
+        for (int n = 0; n < count && block.huge(); ++n) {
+            const Block other = block_of(arrays[n]);
+            const bool below = other.end() == block.start, above = block.end() == other.start;
+            if (!(below || above) || other.whole != block.whole) continue;
+            std::copy(arrays + n + 1, arrays + count--, arrays + n);
+            held -= other.bytes;
+            block = {below ? other.start : block.start, block.bytes + other.bytes, block.whole};
+            array = block.array();
+            n = -1;
+        }
         arrays[count++] = array;
         held += block.bytes;
     }
@@ -134,7 +202,7 @@ private:
         const Block block = block_of(arrays[0]);
         std::copy(arrays + 1, arrays + count--, arrays);
         held -= block.bytes;
-        std::free(block.start);
+        block.release();
     }
 };
 
@@ -193,26 +261,19 @@ poisson_status allocate(int64_t rows, int64_t row_bytes, void** memory) {
     *memory = omp_target_alloc((bytes + 15) / 16 * 16, device());
     return *memory ? POISSON_SUCCESS : POISSON_OUT_OF_MEMORY;
 #else
-    // Arrays that begin at the same place in a page make loads of one wait for stores to another (their addresses agree
-    // in the bits that are compared first): so each begins a few cache lines later than the one before. The line ahead
-    // of it keeps the address to release. A stencil may read a line before the first row and one after the last.
-    static std::atomic<int64_t> allocations{0};
+    // A stencil may read a line before the first row and one after the last.
     const int64_t needed = bytes + PLACES * STEP + CACHE_LINE;
     const int64_t alignment = needed > HUGE_PAGE ? HUGE_PAGE : needed > KEPT ? PAGE : CACHE_LINE;
-    const int64_t reserved = (needed + alignment - 1) / alignment * alignment;
-    char* base = reserved > KEPT ? static_cast<char*>(released.take(reserved)) : nullptr;
+    Block block = {nullptr, (needed + alignment - 1) / alignment * alignment};
+    char* base = block.bytes > KEPT ? static_cast<char*>(released.take(block.bytes)) : nullptr;
     if (!base) {
-        Block block = {std::aligned_alloc(alignment, reserved), reserved};
+        block.reserve();
         if (!block.start) {
             released.drop_all();
-            block.start = std::aligned_alloc(alignment, reserved);
+            block.reserve();
         }
         if (!block.start) return POISSON_OUT_OF_MEMORY;
-#ifdef MADV_HUGEPAGE
-        if (alignment == HUGE_PAGE) madvise(block.start, reserved, MADV_HUGEPAGE);
-#endif
-        base = static_cast<char*>(block.start) + CACHE_LINE + allocations++ % PLACES * STEP;
-        std::memcpy(base - CACHE_LINE, &block, sizeof block);
+        base = block.array();
     }
     // A page comes to live beside the core that first writes it: the thread that will work on these rows.
 #pragma omp parallel for schedule(static) num_threads(team_size) if (bytes > SMALL_BYTES)
@@ -236,7 +297,7 @@ extern "C" void poisson_release(void* memory) {
     if (block.bytes > KEPT)
         released.give(memory);
     else
-        std::free(block.start);
+        block.release();
 #endif
 }
 

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: MIT
 // Strong clusters (poisson/discrete/clusters.py): the groups of nodes that strong links join, and their factors.
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <memory>
-#include <new>
 #include <utility>
 
 #include "stencils/neighbours.h"
 
 namespace {
 
+struct Release {
+    void operator()(void* memory) const { poisson_release(memory); }
+};
+
+// Memory of the library, which the next search takes again, for values that the threads of the rows work on.
 template <class T>
-std::unique_ptr<T[]> some(int64_t count) {
-    return std::unique_ptr<T[]>(new (std::nothrow) T[count]);
+std::unique_ptr<T[], Release> some(const Nodes& nodes) {
+    void* memory = nullptr;
+    allocate(nodes.rows(), nodes.x.nodes * int64_t(sizeof(T)), &memory);
+    return std::unique_ptr<T[], Release>(static_cast<T*>(memory));
 }
 
 // Groups of numbers, known by their least one: which thread joins two first makes no difference to them.
 class Joined {
 public:
-    explicit Joined(int64_t count) : above(some<int32_t>(count)) {}
+    explicit Joined(const Nodes& nodes) : above(some<int32_t>(nodes)) {}
     explicit operator bool() const { return bool(above); }
     void alone(int64_t n) { above[n] = int32_t(n); }
     int32_t least_of(int32_t n) {
@@ -32,7 +39,7 @@ public:
         }
     }
     void join(int32_t one, int32_t other) {
-        for (;;) {
+        while (at(one) != at(other)) {
             one = least_of(one);
             other = least_of(other);
             if (one == other) return;
@@ -43,9 +50,17 @@ public:
         }
     }
 
+    // When all are joined: has every number know its group.
+    void settle(int32_t n) {
+        int32_t least = n;
+        for (int32_t next; (next = at(least)) != least;) least = next;
+        __atomic_store_n(&above[n], least, __ATOMIC_RELAXED);
+    }
+    const int32_t* groups() const { return above.get(); }
+
 private:
     int32_t at(int32_t n) { return __atomic_load_n(&above[n], __ATOMIC_RELAXED); }
-    std::unique_ptr<int32_t[]> above;
+    std::unique_ptr<int32_t[], Release> above;
 };
 
 template <class C>
@@ -56,11 +71,12 @@ public:
           nodes(s.lattice),
           nx(nodes.x.nodes),
           threshold(threshold),
-          joined(nodes.count()),
-          groups(some<int32_t>(nodes.count())),
-          roots(some<double>(nodes.count())),
-          loose(some<double>(nodes.count())) {}
-    explicit operator bool() const { return joined && groups && roots && loose; }
+          joined(nodes),
+          groups(joined.groups()),
+          sizes(some<int32_t>(nodes)),
+          roots(some<double>(nodes)),
+          loose(some<double>(nodes)) {}
+    explicit operator bool() const { return joined && sizes && roots && loose; }
 
     // The roots of the diagonal of V A, infinite where a node is in no group.
     void take_roots() {
@@ -99,7 +115,7 @@ public:
             }
         });
         for_each_row([&](int64_t number, int64_t, int64_t) {
-            for (int64_t n = nx * number; n < nx * (number + 1); ++n) groups[n] = joined.least_of(int32_t(n));
+            for (int64_t n = nx * number; n < nx * (number + 1); ++n) joined.settle(int32_t(n));
         });
     }
 
@@ -107,57 +123,70 @@ public:
     void take_loose() {
         for_each_row([&](int64_t number, int64_t j, int64_t k) {
             const Row<double, C> row = row_at<double, C>(s, nodes, unread(), j, k);
-            const int32_t* const group = groups.get() + nx * number;
-            double* const sum = loose.get() + nx * number;
+            const int32_t* const group = groups + nx * number;
+            double* __restrict const sum = loose.get() + nx * number;
             for (int64_t i = 0; i < nx; ++i) sum[i] = double(row.excess[i]);
             for (int n = 0; n < row.count; ++n) {
                 const Neighbour<double, C>& to = row.neighbours[n];
-                const int32_t* const others = groups.get() + nx * row.rows[n];
-                for (int64_t i = 0; i < nx; ++i) {
+                const int32_t* const others = groups + nx * row.rows[n];
+                for (int64_t i : {int64_t(0), nx - 1}) {
                     const int64_t there = nodes.x.node(i + to.across);
-                    if (there < 0 || others[there] == group[i]) continue;
-                    sum[i] += double(to.link[to.stored_there ? there - to.across : i]);
+                    if (there >= 0 && others[there] != group[i])
+                        sum[i] += double(to.link[to.stored_there ? there - to.across : i]);
+                    if (nx == 1) break;
                 }
+#pragma omp simd
+                for (int64_t i = 1; i < nx - 1; ++i)
+                    sum[i] += others[i + to.across] != group[i] ? double(to.link[i]) : 0.0;
             }
         });
     }
 
-    // The members, starts and factors of the groups of two nodes or more that something holds; how many there are.
-    int64_t write(double damping, double least, int32_t* members, int64_t* starts, double* factors) {
-        const int64_t count = nodes.count();
-        // Of the least node of each group: its size, what holds it, and its diagonal.
-        const auto sizes = some<int32_t>(count);
-        const auto held = some<double>(count);
-        const auto diagonals = some<double>(count);
-        if (!sizes || !held || !diagonals) return -1;
-        for (int64_t n = 0; n < count; ++n) {
-            if (groups[n] == n) {
-                sizes[n] = 0;
-                held[n] = diagonals[n] = 0;
+    // The members, starts and factors of the groups of two to `most` nodes that something holds; how many there are.
+    int64_t write(double damping, double least, int64_t most, int32_t* members, int64_t* starts, double* factors) {
+        // The least node of each group gets its size, what holds it, and its diagonal, in the order of the nodes.
+        for_each_member([&](int64_t n, int32_t group) {
+            if (n == group) {
+                sizes[n] = 1;
+                roots[n] *= roots[n];
+                return;
             }
-            const int32_t group = groups[n];
             ++sizes[group];
-            held[group] += loose[n];
-            diagonals[group] += roots[n] * roots[n];
-        }
-        int64_t found = 0, place = 0;
-        for (int64_t n = 0; n < count; ++n) {
-            if (groups[n] != n) continue;
-            if (sizes[n] < 2 || !(held[n] > least * diagonals[n])) {
-                sizes[n] = -1;
-                continue;
+            loose[group] += loose[n];
+            roots[group] += roots[n] * roots[n];
+        });
+        struct {
+            int64_t groups, members;
+        } before[MOST_PARTS + 1] = {};
+        for_each_part([&](int part, int64_t first, int64_t last) {
+            for (int64_t n = first; n < last; ++n) {
+                if (groups[n] != n) continue;
+                if (sizes[n] < 2 || sizes[n] > most || !(loose[n] > least * roots[n])) sizes[n] = 0;
+                before[part + 1].groups += sizes[n] > 0;
+                before[part + 1].members += sizes[n];
             }
-            starts[found] = place;
-            factors[found++] = damping / held[n];
-            const int32_t size = sizes[n];
-            sizes[n] = int32_t(place);  // from here on where its next member goes
-            place += size;
+        });
+        for (int part = 0; part < parts; ++part) {
+            before[part + 1].groups += before[part].groups;
+            before[part + 1].members += before[part].members;
         }
-        starts[found] = place;
-        for (int64_t n = 0; n < count; ++n) {
-            if (sizes[groups[n]] >= 0) members[sizes[groups[n]]++] = int32_t(n);
-        }
-        return found;
+        for_each_part([&](int part, int64_t first, int64_t last) {
+            int64_t found = before[part].groups, place = before[part].members;
+            for (int64_t n = first; n < last; ++n) {
+                if (groups[n] != n) continue;
+                const int32_t size = sizes[n];
+                sizes[n] = size ? int32_t(place) : -1;  // from here on where its next member goes
+                if (!size) continue;
+                starts[found] = place;
+                factors[found++] = damping / loose[n];
+                place += size;
+            }
+        });
+        for_each_member([&](int64_t n, int32_t group) {
+            if (sizes[group] >= 0) members[sizes[group]++] = int32_t(n);
+        });
+        starts[before[parts].groups] = before[parts].members;
+        return before[parts].groups;
     }
 
 private:
@@ -167,16 +196,37 @@ private:
             visit(number, number % nodes.y.nodes, number / nodes.y.nodes);
         }
     }
+    // The groups whose least nodes lie in a part belong to one thread.
+    template <class Visit>
+    void for_each_part(Visit visit) {
+        const int64_t count = nodes.count();
+        POISSON_THREADS(part, parts, count, (), ()) {
+            visit(int(part), count * part / parts, count * (part + 1) / parts);
+        }
+    }
+    // Calls visit(node, group) for all nodes of each group in order.
+    template <class Visit>
+    void for_each_member(Visit visit) {
+        for_each_part([&](int, int64_t first, int64_t last) {
+            for (int64_t n = first; n < nodes.count(); ++n) {
+                const int32_t group = groups[n];
+                if (group >= first && group < last) visit(n, group);
+            }
+        });
+    }
     // In the place of u, of which nothing is read.
     const double* unread() const { return static_cast<const double*>(s.coefficients); }
 
+    static constexpr int MOST_PARTS = 16;  // each goes through the numbers of all groups
     const poisson_stencil& s;
     const Nodes nodes;
     const int64_t nx;
+    const int parts = nodes.count() < SMALL_WORK ? 1 : std::min(team_size, MOST_PARTS);
     const double threshold;
     Joined joined;
-    std::unique_ptr<int32_t[]> groups;
-    std::unique_ptr<double[]> roots, loose;
+    const int32_t* const groups;
+    std::unique_ptr<int32_t[], Release> sizes;
+    std::unique_ptr<double[], Release> roots, loose;
 };
 
 template <class C>
@@ -187,8 +237,8 @@ poisson_status find(const poisson_stencil* s, double threshold, double damping, 
     finder.take_roots();
     finder.join_strong();
     finder.take_loose();
-    *count = finder.write(damping, least, members, starts, factors);
-    return *count < 0 ? POISSON_OUT_OF_MEMORY : POISSON_SUCCESS;
+    *count = finder.write(damping, least, *count, members, starts, factors);
+    return POISSON_SUCCESS;
 }
 
 }  // namespace

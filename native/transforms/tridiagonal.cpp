@@ -17,6 +17,7 @@
 #include <cstdlib>
 
 #include "core/formulas.h"
+#include "core/kept.h"
 #include "core/lanes.h"
 #include "core/team.h"
 
@@ -53,9 +54,10 @@ struct Systems {
     int64_t first, last;     // the columns of the block that are written
     Lanes *steps, *inverse;  // memory for PACKS packs a row each
 
-    // x has the values in the row below; those in the row above are read where there are such.
-    template <class T>
-    void solve(const T* f, T* u, Lanes (&x)[PACKS], const Lanes* above) const {
+    // x has the values in the row below; those in the row above are read where there are such. The right-hand side of a
+    // pack of a row is load_at(row, pack), and the values of a row are put_at(row, packs), from the last row on.
+    template <class Load, class Put>
+    void solve(Load load_at, Put put_at, Lanes (&x)[PACKS], const Lanes* above) const {
         Lanes d[PACKS] = {}, pivot[PACKS] = {};
         int64_t settled = rows;
         for (int64_t j = 0; j < rows; ++j) {
@@ -66,23 +68,34 @@ struct Systems {
                 if (!changes && !halved) settled = j;
             }
             for (int64_t n = 0; n < PACKS; ++n) {
-                const Lanes g = (halved ? 0.5 * scale : scale) * widened(f + stride * j + LANES * n);
+                const Lanes g = (halved ? 0.5 * scale : scale) * load_at(j, n);
                 x[n] = pivot[n] * g + pivot[n] * x[n];
-                prefetch(f + stride * j + LANES * n, COLUMNS);
                 steps[PACKS * j + n] = x[n];
             }
         }
         if (above) {
-            for (int64_t n = 0; n < PACKS; ++n) put(u + stride * rows, n, x[n] = above[n]);
+            for (int64_t n = 0; n < PACKS; ++n) x[n] = above[n];
+            put_at(rows, x);
         }
         for (int64_t j = rows - 1; j >= 0; --j) {
             for (int64_t n = 0; n < PACKS; ++n) {
                 if (j < rows - 1 || above) {
                     x[n] = steps[PACKS * j + n] + inverse[PACKS * (j < settled ? j : settled) + n] * x[n];
                 }
-                put(u + stride * j, n, x[n]);
             }
+            put_at(j, x);
         }
+    }
+
+    // What load_at and put_at do with the rows of arrays.
+    template <class T>
+    Lanes take(const T* f, int64_t j, int64_t n) const {
+        prefetch(f + stride * j + LANES * n, COLUMNS);
+        return widened(f + stride * j + LANES * n);
+    }
+    template <class T>
+    void put(T* row, const Lanes (&x)[PACKS]) const {
+        for (int64_t n = 0; n < PACKS; ++n) put(row, n, x[n]);
     }
 
     // What the rows add to the equation of a separator below them, and to that of one above them together with its own
@@ -255,7 +268,10 @@ poisson_status tridiagonal(const poisson_operator* a, const double* spectrum_x, 
             blocks.read(below, column, j, x);
             blocks.read(above, column, j, end);
             const int64_t origin = blocks.origin(column, j);
-            systems.solve(f + origin, u + origin, x, above ? end : nullptr);
+            systems.solve(
+                [&](int64_t row, int64_t n) { return systems.take(f + origin, row, n); },
+                [&](int64_t row, const Lanes(&at)[PACKS]) { systems.put(u + origin + systems.stride * row, at); }, x,
+                above ? end : nullptr);
         }
         std::free(memory);
     }
@@ -276,6 +292,137 @@ poisson_status condense(const poisson_operator* a, const double* spectrum_x, con
         }
         blocks.write(first, column, j, down);
         blocks.write(last, column, j, up);
+    }
+    return POISSON_SUCCESS;
+}
+
+// The weights of the modes of a block in the layers at the ends of x and y, those of the lower end first; zeros where
+// no layer is wanted.
+struct AtEnds {
+    Lanes x[2][PACKS];
+    double y[2];
+
+    AtEnds(const poisson_faces& faces, int64_t column, int64_t j) {
+        for (int end = 0; end < 2; ++end) {
+            for (int64_t n = 0; n < PACKS; ++n) x[end][n] = load(faces.weights[end] + column + LANES * n);
+            y[end] = faces.weights[2 + end][j];
+        }
+    }
+};
+
+inline double sum_of(Lanes values) {
+    double sum = 0;
+    for (int64_t lane = 0; lane < LANES; ++lane) sum += values[lane];
+    return sum;
+}
+
+// A right-hand side for each mode of f, and of the planes that are added to those at the ends of x and y.
+template <class T>
+poisson_status add_faces(const poisson_operator* a, const double* spectrum_x, const double* spectrum_y,
+                         const poisson_faces* faces, T* u) {
+    if (!a || !spectrum_x || !spectrum_y || !faces || !u) return POISSON_BAD_ARGUMENT;
+    const Blocks blocks(a, spectrum_x, spectrum_y, false, false);
+    const int64_t solved = (blocks.end + COLUMNS - 1) / COLUMNS, rows = blocks.rows;
+    const WorkingRows memory(team_size, 2 * PACKS * rows * int64_t(sizeof(Lanes)));
+    if (!memory) return POISSON_OUT_OF_MEMORY;
+#pragma omp parallel for schedule(static) num_threads(team_size) if (blocks.work() >= SMALL_WORK)
+    for (int64_t number = 0; number < solved * (blocks.high - blocks.low); ++number) {
+        const int64_t j = blocks.low + number / solved, column = number % solved * COLUMNS;
+        Systems systems = blocks.systems(column, j);
+        systems.steps = memory.row<Lanes>(number);
+        systems.inverse = systems.steps + PACKS * rows;
+        const AtEnds ends(*faces, column, j);
+        const double *const along_x = faces->layers[0] + faces->pitch * j, *const along_y = faces->layers[1] + column;
+        T* const values = u + blocks.origin(column, j);
+        Lanes below[PACKS] = {};
+        systems.solve(
+            [&](int64_t row, int64_t n) {
+                const double *const at_x = along_x + 2 * row, *const at_y = along_y + 2 * a->pitch * row + LANES * n;
+                const Lanes g = systems.take(values, row, n) + at_x[0] * ends.x[0][n] + at_x[1] * ends.x[1][n];
+                return a->dimension == 2 ? g : g + ends.y[0] * load(at_y) + ends.y[1] * load(at_y + a->pitch);
+            },
+            [&](int64_t row, const Lanes(&x)[PACKS]) { systems.put(values + systems.stride * row, x); }, below,
+            nullptr);
+    }
+    return POISSON_SUCCESS;
+}
+
+// Sums over x and y are made in parts, one after the other, whose number is not that of the threads.
+constexpr int64_t PARTS = 16;
+
+// The layers at the ends of each axis of what solves the systems.
+template <class T>
+poisson_status to_faces(const poisson_operator* a, const double* spectrum_x, const double* spectrum_y,
+                        const poisson_faces* faces, const T* f) {
+    if (!a || !spectrum_x || !spectrum_y || !faces || !f) return POISSON_BAD_ARGUMENT;
+    const Blocks blocks(a, spectrum_x, spectrum_y, false, false);
+    const int64_t solved = (blocks.end + COLUMNS - 1) / COLUMNS, rows = blocks.rows, live = blocks.high - blocks.low;
+    // A part has some rows j and some blocks of columns; of the latter 2D alone has several parts.
+    const int64_t across = a->dimension == 2 ? std::min(PARTS, solved) : 1, down = std::min(PARTS, live);
+    const int64_t of_x = faces->pitch * blocks.mid, of_y = a->dimension == 2 ? 0 : 2 * rows * a->pitch,
+                  in_work = 2 * PACKS * rows;
+    const WorkingRows memory(team_size, 2 * in_work * int64_t(sizeof(Lanes)));
+    static thread_local KeptMemory kept;
+    if (!memory || !kept.reserve(1, (across * of_x + down * of_y) * int64_t(sizeof(double))))
+        return POISSON_OUT_OF_MEMORY;
+    double *const parts_x = static_cast<double*>(kept.get()), *const parts_y = parts_x + across * of_x;
+#pragma omp parallel num_threads(team_size) if (blocks.work() >= SMALL_WORK)
+    {
+#pragma omp for schedule(static)
+        for (int64_t part = 0; part < across * down; ++part) {
+            const int64_t first = solved * (part / down) / across, last = solved * (part / down + 1) / across;
+            const int64_t from = blocks.low + live * (part % down) / down;
+            const int64_t to = blocks.low + live * (part % down + 1) / down;
+            double *const part_x = parts_x + of_x * (part / down), *const part_y = parts_y + of_y * (part % down);
+            std::fill(part_x + faces->pitch * from, part_x + faces->pitch * to, 0.0);
+            Lanes *const work = memory.row<Lanes>(part), *const sums = work + in_work;
+            for (int64_t block = first; block < last; ++block) {
+                const int64_t column = block * COLUMNS;
+                if (of_y) std::fill(sums, sums + in_work, Lanes{});
+                for (int64_t j = from; j < to; ++j) {
+                    Systems systems = blocks.systems(column, j);
+                    systems.steps = work;
+                    systems.inverse = work + PACKS * rows;
+                    const AtEnds ends(*faces, column, j);
+                    const T* const values = f + blocks.origin(column, j);
+                    double *const along_x = part_x + faces->pitch * j, *const plane =
+                                                                           faces->layers[2] + column + a->pitch * j;
+                    // What stands beside the modes need not be finite.
+                    const Lanes numbers = lane_numbers<double>() + double(column);
+                    const auto among = [&](const Lanes& at) {
+                        return (at >= double(blocks.begin)) & (at < double(blocks.end));
+                    };
+                    const Pack<int64_t> modes[PACKS] = {among(numbers), among(numbers + double(LANES))};
+                    Lanes below[PACKS] = {};
+                    systems.solve(
+                        [&](int64_t row, int64_t n) { return modes[n] ? systems.take(values, row, n) : Lanes{}; },
+                        [&](int64_t row, const Lanes(&x)[PACKS]) {
+                            Lanes* const sum = sums + 2 * PACKS * row;
+                            for (int end = 0; end < 2; ++end) {
+                                along_x[2 * row + end] += sum_of(ends.x[end][0] * x[0] + ends.x[end][1] * x[1]);
+                                for (int64_t n = 0; of_y && n < PACKS; ++n) sum[PACKS * end + n] += ends.y[end] * x[n];
+                            }
+                            if (row == 0) systems.put(plane, x);
+                            if (row == rows - 1) systems.put(plane + a->pitch * blocks.mid, x);
+                        },
+                        below, nullptr);
+                }
+                for (int64_t row = 0; of_y && row < rows; ++row)
+                    for (int end = 0; end < 2; ++end)
+                        std::memcpy(part_y + a->pitch * (2 * row + end) + column, sums + PACKS * (2 * row + end),
+                                    sizeof(Lanes) * PACKS);
+            }
+        }
+        const auto join = [&](const double* parts, int64_t count, int64_t size, double* to) {
+#pragma omp for schedule(static)
+            for (int64_t i = 0; i < size; ++i) {
+                double sum = 0;
+                for (int64_t part = 0; part < count; ++part) sum += parts[i + size * part];
+                to[i] = sum;
+            }
+        };
+        join(parts_x, across, of_x, faces->layers[0]);
+        join(parts_y, down, of_y, faces->layers[1]);
     }
     return POISSON_SUCCESS;
 }
@@ -310,6 +457,12 @@ poisson_status divide(const poisson_operator* a, const double* spectrum_x, const
 POISSON_EXPORT(divide,
                (const poisson_operator* a, const double* x, const double* y, const double* z, const real* f, real* u),
                a, divide<real>(a, x, y, z, f, u))
+POISSON_EXPORT(add_faces,
+               (const poisson_operator* a, const double* x, const double* y, const poisson_faces* faces, real* u), a,
+               add_faces<real>(a, x, y, faces, u))
+POISSON_EXPORT(to_faces,
+               (const poisson_operator* a, const double* x, const double* y, const poisson_faces* faces, const real* f),
+               a, to_faces<real>(a, x, y, faces, f))
 POISSON_EXPORT(condense,
                (const poisson_operator* a, const double* x, const double* y, const real* f, real* first, real* last), a,
                condense<real>(a, x, y, f, first, last))

@@ -52,31 +52,13 @@ Slab = Callable[[ModuleType, int, int], Any]
 class Backend(CallersArrays, Exchanges, Recordings):
     """Arrays of one real type on one device, and the operations on them.
 
-    Parameters
-    ----------
-    dtype : numpy dtype
-        float32 or float64.
-
-    Attributes
-    ----------
-    name : str
-        The name in ``[run] backend``.
-    device : str
-        The device, for people.
-    bound : mapping
-        What `bind` makes of this backend and a subject, by the type of the subject.
-    any_axis : bool
-        Whether it takes parts with any halos, of x too. Another takes a part with a halo of one node alone, and to
-        it the halo is fixed nodes: `residual` is right at the nodes that are owned and zero in the halo, and so is what
-        is made of it by `norm` and `diagonal_solve`.
-    threads : int
-        Threads of the host that operations run on.
-    on_host : bool
-        Whether arrays are in the host's memory.
-    views : bool
-        Whether there is a module for arrays where they are.
-    instead_of : str
-        The backends that ``auto`` would have taken before it, with why it did not; for people.
+    `name`: in ``[run] backend``. `device`: for people. `dtype`: float32 or float64. `bound`: what `bind` makes of this
+    backend and a subject, by the type of the subject. `any_axis`: whether it takes parts with any halos, of x too.
+    Another takes a part with a halo of one node alone, and to it the halo is fixed nodes: `residual` is right at the
+    nodes that are owned and zero in the halo, and so is what is made of it by `norm` and `diagonal_solve`. `threads`:
+    of the host, that operations run on. `on_host`: whether arrays are in the host's memory. `views`: whether there is a
+    module for arrays where they are. `instead_of`: the backends that ``auto`` would have taken before it, with why it
+    did not; for people.
     """
 
     name: str
@@ -92,6 +74,11 @@ class Backend(CallersArrays, Exchanges, Recordings):
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"{self.dtype} is not float32 or float64")
+
+    @property
+    def kernel_seconds(self) -> float | None:
+        """Seconds so far in which kernels were awaited and launches recorded; None where none are loaded on demand."""
+        return None
 
     def in_use(self) -> AbstractContextManager[Any]:
         """Within, the calling thread asks for operations: any thread may, but one at a time.
@@ -127,15 +114,8 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: Array | None = None) -> Array:
         """An array filled slab by slab, so that its values need no second array of its size anywhere.
 
-        Parameters
-        ----------
-        array_shape : tuple of int
-            Shape of the array.
-        slab : callable
-            ``slab(xp, start, stop)`` gives the values of the range ``[start, stop)`` of the first array axis, computed
-            with the array module xp, or NumPy.
-        out : Array, optional
-            The array to fill; without it a new one.
+        ``slab(xp, start, stop)`` gives the values of the range ``[start, stop)`` of the first array axis, computed with
+        the array module xp, or NumPy. `out`: the array to fill; without it a new one.
         """
 
     @property
@@ -146,10 +126,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def view(self, array: Array) -> Any:
         """The values of an array as an array of `array_module` that shares its memory, as long as that lives.
 
-        Raises
-        ------
-        BackendUnavailable
-            If there is no module for arrays where they are (`views`).
+        Raises `BackendUnavailable` if there is no module for arrays where they are (`views`).
         """
         return array
 
@@ -241,10 +218,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def bind(self, subject: object) -> Any:
         """The operations of an operator, between grids, or of first derivatives; they end with the object returned.
 
-        Raises
-        ------
-        GridError
-            If the backend does not take an axis of it: see `any_axis`.
+        Raises `GridError` if the backend does not take an axis of it: see `any_axis`.
         """
         if not self.any_axis:
             require_plain(subject, self.name, self.bound)
@@ -273,9 +247,9 @@ class Backend(CallersArrays, Exchanges, Recordings):
 
         `far`: the operator beyond them, on the whole lattice. `faces`: which are open. `lattice`: that of the arrays.
         """
-        from poisson.discrete.face_fields import FaceFields  # with scipy, which other solves do without
+        from poisson.discrete.face_fields import FaceFields
 
-        return FaceFields(far, faces, self.array_module)
+        return FaceFields(far, faces, self.array_module, self.threads)
 
     # ---- another precision
 
@@ -290,12 +264,7 @@ class Operations(ABC):
     What they need beside the arrays of a call belongs to this object: tables, structures, plans of launches. Several
     may be bound to one operator.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A, whose coefficients are on that backend where they vary.
+    `backend`: where the arrays are. `operator`: A, whose coefficients are on that backend where they vary.
     """
 
     backend: Backend
@@ -458,22 +427,10 @@ class Operations(ABC):
     ) -> None:
         """out = u with the coarse correction, after one sweep with each weight in turn; and its residual, restricted.
 
-        Parameters
-        ----------
-        u : Array, optional
-            Where to start; without it zero. Loses its values.
-        f : Array
-            The source.
-        out, work : Array
-            The result, and an array that loses its values; u, out and work are three different arrays.
-        omegas : sequence of float
-            The weight ω of each sweep; any number of them.
-        correction : tuple of TransferOperations and Array, optional
-            Whose prolongation is added to u first.
-        restriction : tuple of TransferOperations and Array, optional
-            The array gets R (f − A out).
-        result : Reduction, optional
-            Gets the norms of f − A out.
+        `u`: where to start; without it zero. It loses its values, and so does `work`; u, out and work are three
+        different arrays. `f`: the source. `omegas`: the weight ω of each sweep; any number of them. `correction`: an
+        array whose prolongation is added to u first. `restriction`: its array gets R (f − A out). `result`: gets the
+        norms of f − A out.
         """
         start, spare = (out, work) if u is None else (u, out)
         if u is None and (correction or not omegas):

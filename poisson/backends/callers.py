@@ -4,8 +4,6 @@
 A backend on the host can do better than what stands here for every one.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any

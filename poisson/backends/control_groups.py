@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The processors and the memory that Linux's control groups grant this process, by both versions of their interface."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import suppress

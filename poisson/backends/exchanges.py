@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Work that a backend does while values come from other processes."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 

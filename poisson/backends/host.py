@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Functions that the backends on the CPU share."""
 
-from __future__ import annotations
-
 import os
 import resource
 from collections.abc import Iterator

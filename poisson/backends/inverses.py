@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Direct solutions, as `Backend.bind` gives them for an `Inverse`, and for the part of a rank in one."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from poisson.discrete.inverse import FaceValues
 
 Array = Any
 Norms = tuple[float, float]
@@ -45,11 +45,12 @@ class CertifyingInverse(InverseOperations):
         """
 
     @abstractmethod
-    def solve_certified(self, f: Array, u: Array) -> tuple[Norms, Norms] | None:
+    def solve_certified(self, f: Array, u: Array, values: FaceValues | None = None) -> tuple[Norms, Norms] | None:
         """u = A⁻¹ f for a source that keeps its values.
 
         u has zeros at the nodes that are not fixed. So it has afterwards where there is no result: f is zero, or this
-        operator goes another way.
+        operator goes another way. `values`: on some faces, where u has zeros; left alone by an operator that does not
+        have the layers next to them before it has u.
 
         Returns: the norms of f and of f − A u, as (sum of squares, maximum).
         """

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The operations that a solve asked for, how often and on which arrays, counted without slowing its loop."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -82,7 +80,7 @@ class Ledger:
     samples: dict[Call, Invocation] = field(default_factory=dict)
     pauses: bool = False
     _direct: Counter[Call] = field(default_factory=Counter)
-    _blocks: list[_Block] = field(default_factory=list)
+    _blocks: "list[_Block]" = field(default_factory=list)
     _recorded: list[tuple[Call, Invocation]] | None = None
 
     @property

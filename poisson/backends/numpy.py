@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The executable specification: every operation in the fewest and plainest lines of NumPy."""
 
-from __future__ import annotations
-
 import math
 import os
 import platform

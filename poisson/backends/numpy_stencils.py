@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The executable specification of full stencils: every operation in the fewest and plainest lines of NumPy."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from functools import cache, partial

@@ -7,8 +7,6 @@ notes of a call (`poisson.backends.ledger`), its bytes and flops (`poisson.perf.
 docs/extending.md says how to add an operation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -199,6 +197,21 @@ _OMEGAS = Argument("omegas", Role.OMEGAS)
 _AXIS = Argument("axis", Role.AXIS)
 _RESULT = Argument("result", Role.RESULT)
 _NORMS = Argument("result", Role.RESULT, optional=True)
+_RESIDUAL = (_read("u"), _SOURCE, _written("r"), _NORMS)
+_SWEEP = (_read("u"), _SOURCE, _written("out"), _number("omega"), _NORMS)
+_COLOR_SWEEP = (_both("u"), _SOURCE, Argument("color", Role.COLOR), _number("omega"))
+_DIAGONAL_SOLVE = (_read("r", pointwise=True), _written("z"), _number("omega"), _NORMS)
+_DIRECTION = (
+    *(_read("z"), _number("beta"), _read("p", factor="beta"), _written("out", pointwise=True), _written("q")),
+    _RESULT,
+)
+
+
+def _linked(
+    name: str, arguments: tuple[Argument, ...], flops: Callable[[Operator], int] | int | None = None
+) -> OperationSpec:
+    """An operation of operators that reads the links of a node, if only for its diagonal."""
+    return OperationSpec(name, Operator, arguments, flops, coefficients=True, radius=1)
 
 
 def _full(method: str, arguments: tuple[Argument, ...], flops: Callable[[FullStencil], int]) -> OperationSpec:
@@ -219,39 +232,20 @@ def _table(*specs: OperationSpec) -> Mapping[str, OperationSpec]:
 
 
 OPERATIONS = _table(
-    OperationSpec("laplacian", Operator, (_read("u"), _written("out")), _stencil(0), coefficients=True, radius=1),
-    OperationSpec("boundary_conditions", Operator, (_read("u"), _written("out")), coefficients=True, radius=1),
-    OperationSpec(
+    _linked("laplacian", (_read("u"), _written("out")), _stencil(0)),
+    _linked("boundary_conditions", (_read("u"), _written("out"))),
+    _linked(
         "update",
-        Operator,
         (
             *(_SOURCE, _read("au", pointwise=True), _written("r", pointwise=True, made_of=("f", "au"))),
             *(_both("u", pointwise=True), _number("omega")),
         ),
         flops=3,
-        coefficients=True,
-        radius=1,  # of the diagonal: the coefficients of the links around a node
     ),
     OperationSpec("norm", Operator, (_read("r"), _RESULT), flops=2, also=(FullStencil,)),
-    OperationSpec(
-        "sweep",
-        Operator,
-        (_read("u"), _SOURCE, _written("out"), _number("omega"), _NORMS),
-        _stencil(3),
-        coefficients=True,
-        radius=1,
-    ),
-    OperationSpec(
-        "sweeps",
-        Operator,
-        (_read("u"), _SOURCE, _written("out"), _OMEGAS, _NORMS),
-        _stencil(3),
-        coefficients=True,
-        radius=1,
-    ),
-    OperationSpec(
-        "residual", Operator, (_read("u"), _SOURCE, _written("r"), _NORMS), _stencil(1), coefficients=True, radius=1
-    ),
+    _linked("sweep", _SWEEP, _stencil(3)),
+    _linked("sweeps", (_read("u"), _SOURCE, _written("out"), _OMEGAS, _NORMS), _stencil(3)),
+    _linked("residual", _RESIDUAL, _stencil(1)),
     OperationSpec("fill", None, (_written("x"), _number("value")), flops=0),
     OperationSpec("axpby", None, (_number("a"), _read("x"), _number("b"), _both("y", factor="b")), flops=3),
     OperationSpec("dot", Operator, (_read("x"), _read("y"), _RESULT), flops=2, also=(FullStencil,)),
@@ -282,33 +276,9 @@ OPERATIONS = _table(
         flops=lambda interpolation: 2 * 4**interpolation.target.dimension,
         radius=2,
     ),
-    OperationSpec(
-        "color_sweep",
-        Operator,
-        (_both("u"), _SOURCE, Argument("color", Role.COLOR), _number("omega")),
-        _stencil(1, each_axis=3),  # on half of the nodes
-        coefficients=True,
-        radius=1,
-    ),
-    OperationSpec(
-        "diagonal_solve",
-        Operator,
-        (_read("r", pointwise=True), _written("z"), _number("omega"), _NORMS),
-        flops=1,
-        coefficients=True,
-        radius=1,  # as of `update`
-    ),
-    OperationSpec(
-        "direction",
-        Operator,
-        (
-            *(_read("z"), _number("beta"), _read("p", factor="beta"), _written("out", pointwise=True), _written("q")),
-            _RESULT,
-        ),
-        _stencil(4),
-        coefficients=True,
-        radius=1,
-    ),
+    _linked("color_sweep", _COLOR_SWEEP, _stencil(1, each_axis=3)),  # on half of the nodes
+    _linked("diagonal_solve", _DIAGONAL_SOLVE, flops=1),
+    _linked("direction", _DIRECTION, _stencil(4)),
     OperationSpec(
         "advance",
         Operator,
@@ -316,14 +286,7 @@ OPERATIONS = _table(
         flops=6,
         also=(FullStencil,),
     ),
-    OperationSpec(
-        "defect",
-        Operator,
-        (_read("u"), _SOURCE, _number("factor"), _written("r", single=True), _NORMS),
-        _stencil(2),
-        coefficients=True,
-        radius=1,
-    ),
+    _linked("defect", (_read("u"), _SOURCE, _number("factor"), _written("r", single=True), _NORMS), _stencil(2)),
     OperationSpec("correct", None, (_number("factor"), _read("x", single=True), _both("y")), flops=2),
     OperationSpec("dense", None, (Argument("matrix", Role.MATRIX), _read("x"), _written("y"))),
     OperationSpec(
@@ -355,18 +318,11 @@ OPERATIONS = _table(
         flops=lambda differences: 3 * differences.half * differences.dimension,
         radius=_of_differences,
     ),
-    _full("residual", (_read("u"), _SOURCE, _written("r"), _NORMS), _differences(1)),
-    _full("sweep", (_read("u"), _SOURCE, _written("out"), _number("omega"), _NORMS), _differences(3)),
-    _full("color_sweep", (_both("u"), _SOURCE, Argument("color", Role.COLOR), _number("omega")), _differences(3)),
-    _full("diagonal_solve", (_read("r", pointwise=True), _written("z"), _number("omega"), _NORMS), _differences(1, 1)),
-    _full(
-        "direction",
-        (
-            *(_read("z"), _number("beta"), _read("p", factor="beta"), _written("out", pointwise=True), _written("q")),
-            _RESULT,
-        ),
-        _differences(4),
-    ),
+    _full("residual", _RESIDUAL, _differences(1)),
+    _full("sweep", _SWEEP, _differences(3)),
+    _full("color_sweep", _COLOR_SWEEP, _differences(3)),
+    _full("diagonal_solve", _DIAGONAL_SOLVE, _differences(1, 1)),
+    _full("direction", _DIRECTION, _differences(4)),
     _weighted(
         "restrict",
         (_read("fine", grid="fine"), _written("coarse", grid="coarse")),
@@ -390,26 +346,16 @@ OPERATIONS = _table(
 """The operations that every backend has of its own."""
 
 COMPOSITES = _table(
-    OperationSpec(
+    _linked(
         "smooth",
-        Operator,
         (
             *(_both("u", optional=True), _read("f"), _written("out"), _written("work"), _OMEGAS),
             *(Argument(name, Role.COARSER, optional=True) for name in ("correction", "restriction")),
             _NORMS,
         ),
-        coefficients=True,
-        radius=1,
     ),
     OperationSpec("take", Operator, (_given("f", grounded=True), _written("out"), _RESULT), flops=2),
-    OperationSpec(
-        "certify",
-        Operator,
-        (_read("u"), _given("f", pointwise=True), Argument("work", Role.SPARE), _RESULT),
-        _stencil(3),
-        coefficients=True,
-        radius=1,
-    ),
+    _linked("certify", (_read("u"), _given("f", pointwise=True), Argument("work", Role.SPARE), _RESULT), _stencil(3)),
 )
 """Operations that are put together from others; a backend may have them in fewer passes over memory."""
 

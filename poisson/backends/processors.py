@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The threads of the backends on the CPU: how many they take unasked, and how they wait for one another."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

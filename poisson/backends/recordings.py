@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Preparation of functions that ask for operations: backends compile the kernels that these need, or record them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 MOST_READS = 30

@@ -7,8 +7,6 @@ another above it is a *separator*. Between separators a run is a problem of its 
 what is needed for these is only how the solution with zeros at the separators would flow into them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property

@@ -8,8 +8,6 @@ Fourier analysis and the FACR algorithm for the discrete solution of Poisson's e
 1977). The eigenvalues are those of the differences, so the result solves the same equations as any other method.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -159,10 +157,8 @@ class Convolution:
 
     `length`: values of the transform, 5 or more.
 
-    References
-    ----------
-    L. I. Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", IEEE Transactions
-    on Audio and Electroacoustics 18, 1970.
+    Reference: L. I. Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", IEEE
+    Transactions on Audio and Electroacoustics 18, 1970.
     """
 
     length: int

@@ -7,7 +7,10 @@ A is that of `poisson.discrete.full_stencil`; inner products have the control vo
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +18,7 @@ import numpy as np
 from poisson.discrete.clusters import Clusters, clusters_of
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
+from poisson.mesh.grid import SLAB_NODES, over_slabs
 
 if TYPE_CHECKING:
     from poisson.backends.base import Backend
@@ -87,24 +91,33 @@ class StencilOperations(ABC):
 
     def median_link(self, axis: int) -> float:
         """The median of the positive sums of the links that go along an axis; 0 without any."""
+        backend, shape = self.backend, self.stencil.array_shape
+        if backend.array_module is np and math.prod(shape) > SLAB_NODES:
+            return median_of_slabs(partial(self._links_along, axis), shape, getattr(backend, "threads", 1))
         positive = self._links_along(axis)
-        with self.backend.ordered():
-            return float(self.backend.array_module.median(positive)) if positive.size else 0.0
+        with backend.ordered():
+            return float(backend.array_module.median(positive)) if positive.size else 0.0
 
-    def _links_along(self, axis: int) -> Any:
-        """The positive sums of the links of each node that go along an axis; of a part those of all its nodes."""
+    def _links_along(self, axis: int, start: int | None = None, stop: int | None = None) -> Any:
+        """The positive sums of the links of each node that go along an axis; of a part those of all its nodes.
+
+        `start`, `stop`: of a whole lattice, the range of the first array axis.
+        """
         backend, stencil = self.backend, self.stencil
         along = [number for number, offset in enumerate(stencil.offsets, start=1) if offset[axis]]
+        planes = stencil.lattice.owned if start is None else (slice(start, stop),)
         with backend.ordered():
-            total = backend.view(stencil.coefficients)[(along, *stencil.lattice.owned)].sum(axis=0, dtype=np.float64)
+            total = backend.view(stencil.coefficients)[(along, *planes)].sum(axis=0, dtype=np.float64)
             return total[total > 0.0]
 
-    def clusters(self, threshold: float) -> Clusters:
+    def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         """The groups of nodes that links above a threshold join (`poisson.discrete.clusters`).
+
+        Those of more than a part of all nodes are left out.
 
         They are found on the host; a backend may do so where its arrays are.
         """
-        return clusters_of(self.stencil, self.backend.to_host(self.stencil.coefficients), threshold)
+        return clusters_of(self.stencil, self.backend.to_host(self.stencil.coefficients), threshold, part)
 
 
 class StencilTransferOperations(ABC):
@@ -167,6 +180,39 @@ class ClusterOperations(ABC):
 
         w are the control volumes. The sums are in float64, in an order that is the same on every run.
         """
+
+
+def median_of_slabs(values: Callable[[int, int], Any], array_shape: tuple[int, ...], threads: int) -> float:
+    """The median of what a function of the range of the first array axis has for all slabs; 0 without any.
+
+    A sample says between which values the median lies, and only those are kept.
+    """
+    planes = array_shape[0]
+    sample = np.sort(np.concatenate([values(k, k + 1)[::SAMPLED] for k in range(0, planes, -(-planes // SAMPLED))]))
+    if sample.size == 0:
+        return float(np.median(every)) if (every := values(0, planes)).size else 0.0
+    low, high = sample[int(0.45 * sample.size)], sample[int(0.55 * sample.size)]
+
+    def sorted_out(start: int, stop: int) -> tuple[list[int], Any]:
+        found = values(start, stop)
+        counts = [found.size, *(np.count_nonzero(each) for each in (found < low, found == low, found <= high))]
+        return counts, found[(found > low) & (found < high)]
+
+    counts, kept = zip(*over_slabs(array_shape, sorted_out, threads, SLAB_NODES // 4), strict=True)
+    size, below, at_low, to_high = (sum(each) for each in zip(*counts, strict=True))
+    within = np.concatenate(kept)
+    ranks = [(size - 1) // 2, size // 2]
+    if ranks[0] < below or ranks[1] >= to_high:  # the sample is unlike the rest
+        return float(np.median(values(0, planes)))
+    places = [rank - below - at_low for rank in ranks]
+    if within.size:
+        within.partition(np.clip(places, 0, within.size - 1))
+    both = (low if place < 0 else within[place] if place < within.size else high for place in places)
+    return float(sum(both) / 2.0)
+
+
+SAMPLED = 16
+"""Planes of a sample, about, and every so many of their values."""
 
 
 def _require_whole(stencil: FullStencil) -> None:

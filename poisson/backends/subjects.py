@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The subjects of operations, and those of them that a backend takes."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from typing import Any
 
@@ -16,19 +14,8 @@ PARTS = ("operator", "fine", "coarse", "source", "target")
 def require_plain(subject: Any, name: str, bound: Container[type]) -> None:
     """Refuse what the backend has no operations for, and parts of a lattice divided along x.
 
-    Parameters
-    ----------
-    subject : object
-        The subject to bind: an operator or another stencil, or an object with operators in its fields `PARTS`.
-    name : str
-        The name of the backend.
-    bound : container of type
-        The types of the subjects that the backend has operations for.
-
-    Raises
-    ------
-    GridError
-        If the backend does not take it.
+    `subject`: an operator or another stencil, or an object with operators in its fields `PARTS`. `name`: of the
+    backend. `bound`: the types of the subjects that the backend has operations for. Raises `GridError`.
     """
     if type(subject) not in bound:
         raise GridError(f"the {name} backend has no stencils of 9 and 27 points yet: use run.backend = 'numpy'")

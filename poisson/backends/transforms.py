@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Direct solution by fast transforms on the host; `poisson.backends.spectra` has the mathematics."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -129,10 +127,8 @@ class EigenvectorTransform:
 
     `operator`: the operator on the arrays. `axis`: the axis; 0 is x.
 
-    References
-    ----------
-    R. E. Lynch, J. R. Rice and D. H. Thomas, "Direct solution of partial difference equations by tensor product
-    methods", Numerische Mathematik 6, 1964.
+    Reference: R. E. Lynch, J. R. Rice and D. H. Thomas, "Direct solution of partial difference equations by tensor
+    product methods", Numerische Mathematik 6, 1964.
     """
 
     def __init__(self, operator: Operator, axis: int) -> None:

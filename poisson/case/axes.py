@@ -34,11 +34,11 @@ def require_one_kind(table: AxisTable) -> None:
     kinds = [key for key in _KINDS if key in given]
     alone = [key for key, of in _BELONG.items() if key in given and of not in given]
     if len(kinds) != 1:
-        raise CaseError([f"{', '.join(kinds) or 'no places'}; allowed: exactly one of {', '.join(_KINDS)}"])
+        raise CaseError(f"{', '.join(kinds) or 'no places'}; allowed: exactly one of {', '.join(_KINDS)}")
     if alone:
-        raise CaseError([f"{alone[0]} beside {kinds[0]}; allowed: only beside {_BELONG[alone[0]]}"])
+        raise CaseError(f"{alone[0]} beside {kinds[0]}; allowed: only beside {_BELONG[alone[0]]}")
     if "stretch" in given and "ratio" not in given:
-        raise CaseError(["stretch without ratio; allowed: with ratio, how many times the widest spacing is the least"])
+        raise CaseError("stretch without ratio; allowed: with ratio, how many times the widest spacing is the least")
 
 
 def marks_between(
@@ -55,7 +55,7 @@ def marks_between(
         given = np.asarray(parse(table["map"], ("s",), parameters)(np, s), dtype=np.float64)
         values = np.broadcast_to(given, s.shape)
         if not np.all(np.isfinite(values)) or not np.all(np.diff(values) > 0.0):
-            raise CaseError([f"{table['map']!r}; allowed: an expression that grows with s all the way from 0 to 1"])
+            raise CaseError(f"{table['map']!r}; allowed: an expression that grows with s all the way from 0 to 1")
         s = (values - values[0]) / (values[-1] - values[0])
     else:
         towards, ratio = table.get("towards", "both"), table["ratio"]

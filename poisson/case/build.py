@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """From a checked form to a `Case`: what depends on more than one key."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import logging
@@ -239,7 +237,7 @@ class _Reader(Reader):
             if table.file is not None:
                 file = self._file(table)
                 if len(file.shape) != 1:
-                    raise CaseError([f"{file} has the shape {file.shape}; the nodes of an axis have (n,)"])
+                    raise CaseError(f"{file} has the shape {file.shape}; the nodes of an axis have (n,)")
                 file.check(file.shape)
                 return placed_axis(self._word(name), file.read(0, *file.shape), kinds, self._power(name))
         return None

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The settings that make sense together, and with a problem: rules for every method, and those of the entries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from poisson.backends.registry import AUTO

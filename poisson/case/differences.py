@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The keys at which two cases differ, from their texts with every default filled in."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whether the exact solution of a case still is one where overrides have changed the case."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

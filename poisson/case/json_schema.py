@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The form of a case file as a JSON schema, by which editors complete and check case files."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +12,9 @@ from poisson.mesh.boundary import CONDITIONS
 from poisson.problem.fields import HDF5_SUFFIXES
 
 NAME = "a case file of poisson"
+
+WIDTH = 120
+"""The columns of the file."""
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 """The draft that editors know best. A reference has no keys beside it there."""
@@ -33,7 +34,20 @@ _ONE_CONDITION = {
 def text() -> str:
     """The schema as it stands in the file: the tables and keys with what they mean, what may stand there, and the
     defaults. What depends on several keys at once is left to `poisson.case.load`, but for the conditions on a face."""
-    return f"{json.dumps(schema(), indent=2)}\n"
+    return f"{_in_lines(schema(), '')}\n"
+
+
+def _in_lines(value: Any, indent: str, key: str = "") -> str:
+    """JSON in which what fits a line stands in one, but for tables with a description."""
+    line = f"{indent}{key}{json.dumps(value)}"
+    described = isinstance(value, dict) and "description" in value
+    if not (isinstance(value, dict | list) and value) or (len(line) < WIDTH and not described):
+        return line
+    names = [f"{json.dumps(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
+    entries = value.values() if isinstance(value, dict) else value
+    parts = (_in_lines(entry, f"{indent}  ", name) for name, entry in zip(names, entries, strict=True))
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return "\n".join((f"{indent}{key}{opening}", ",\n".join(parts), f"{indent}{closing}"))
 
 
 def schema() -> dict[str, Any]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Finding and wording every mistake of a case file at once."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -193,12 +191,6 @@ def system(data: dict[str, Any]) -> str:
     domain = data.get("domain")
     found = domain.get("system") if isinstance(domain, dict) else None
     return found if isinstance(found, str) and found in SYSTEMS and axes_of(found, dimension(data)) else CARTESIAN
-
-
-def _present(data: dict[str, Any]) -> tuple[str, ...]:
-    """The keys of conditions that the case may have, as far as its dimension is known."""
-    axes = axes_of(system(data), dimension(data)) or AXES
-    return ("all", *axes, *faces_of(axes))
 
 
 def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:

@@ -107,7 +107,7 @@ def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, over
     from poisson.case.exact import changed
 
     if isinstance(overrides, str):
-        raise CaseError([f"overrides: {overrides!r}; allowed: a list of strings, such as [{overrides!r}]"])
+        raise CaseError(f"overrides: {overrides!r}; allowed: a list of strings, such as [{overrides!r}]")
     tables = _copy(data, 0)
     overridden = dict(_override(tables, override) for override in overrides)
     printable = "".join(character if character.isprintable() else "_" for character in name)
@@ -146,7 +146,7 @@ def regrid(case: Case, shape: Sequence[int]) -> Case:
     """
     problem = case.problem
     for path, field in field_files(problem).items():
-        raise CaseError([f"{path}: {field}; allowed on another grid: a number or an expression"])
+        raise CaseError(f"{path}: {field}; allowed on another grid: a number or an expression")
     tables = tomllib.loads(case.text)
     domain, parameters = tables["domain"], tables.get("parameters", {})
     domain["shape"] = list(shape)
@@ -169,21 +169,21 @@ def _read(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(MAX_FILE + 1)
     except FileNotFoundError:
-        raise CaseError([f"no case file {str(path)!r}{plain.nearest(path)}"]) from None
+        raise CaseError(f"no case file {str(path)!r}{plain.nearest(path)}") from None
     except IsADirectoryError:
-        raise CaseError([f"{str(path)!r} is a directory; name a case file in it"]) from None
+        raise CaseError(f"{str(path)!r} is a directory; name a case file in it") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise CaseError([f"{str(path)!r} cannot be read: {reason}"]) from error
+        raise CaseError(f"{str(path)!r} cannot be read: {reason}") from error
     if content.startswith(_HDF5):
-        raise CaseError([f"{str(path)!r} is an HDF5 file; a case file is TOML"])
+        raise CaseError(f"{str(path)!r} is an HDF5 file; a case file is TOML")
     if len(content) > MAX_FILE:
-        raise CaseError([f"{str(path)!r} is longer than {MAX_FILE} bytes; a case file is short"])
+        raise CaseError(f"{str(path)!r} is longer than {MAX_FILE} bytes; a case file is short")
     try:
         # Some editors begin a file with a byte order mark.
         return parsed(content.decode("utf-8-sig"), repr(str(path)))
     except UnicodeDecodeError as error:
-        raise CaseError([f"{str(path)!r} is not UTF-8: byte {error.start} is invalid"]) from error
+        raise CaseError(f"{str(path)!r} is not UTF-8: byte {error.start} is invalid") from error
 
 
 def parsed(text: str, what: str) -> dict[str, Any]:
@@ -193,13 +193,13 @@ def parsed(text: str, what: str) -> dict[str, Any]:
     is no TOML, or too long or too deep to be parsed.
     """
     if len(text) > MAX_FILE:
-        raise CaseError([f"{what} is longer than {MAX_FILE} characters"])
+        raise CaseError(f"{what} is longer than {MAX_FILE} characters")
     if _too_deep(text):
-        raise CaseError([f"{what}: {TOO_DEEP}"])
+        raise CaseError(f"{what}: {TOO_DEEP}")
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        raise CaseError([f"{what} is not TOML: {' '.join(str(error).split())}"]) from error
+        raise CaseError(f"{what} is not TOML: {' '.join(str(error).split())}") from error
 
 
 def _too_deep(text: str) -> bool:
@@ -223,7 +223,7 @@ def _too_deep(text: str) -> bool:
 def _copy(item: Any, depth: int) -> Any:
     """A copy made of dictionaries and lists, that overrides and the checks may change."""
     if depth > MAX_DEPTH:
-        raise CaseError([TOO_DEEP])
+        raise CaseError(TOO_DEEP)
     if isinstance(item, Mapping):
         return {str(name): _copy(entry, depth + 1) for name, entry in item.items()}
     if isinstance(item, (list, tuple)):
@@ -236,9 +236,9 @@ def _override(tables: dict[str, Any], override: str) -> tuple[tuple[str, ...], s
     left, sign, right = override.partition("=")
     path = tuple(left.strip().split("."))
     if not sign or not all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in path):
-        raise CaseError([f"--set {toml.shown(override)}; allowed: KEY=VALUE, as in solver.rtol=1e-6"])
+        raise CaseError(f"--set {toml.shown(override)}; allowed: KEY=VALUE, as in solver.rtol=1e-6")
     if len(path) > MAX_DEPTH or _too_deep(right):
-        raise CaseError([f"--set {toml.shown(override)}: {TOO_DEEP}"])
+        raise CaseError(f"--set {toml.shown(override)}: {TOO_DEEP}")
     table, said = tables, toml.dotted(path)
     for depth in range(1, len(path)):
         inner = table.setdefault(path[depth - 1], {})
@@ -247,7 +247,7 @@ def _override(tables: dict[str, Any], override: str) -> tuple[tuple[str, ...], s
             path = (*path[:depth], number, *path[depth + 1 :])
             inner = {number: inner[int(number) - 1]}
         if not isinstance(inner, dict):
-            raise CaseError([f"--set {said}: {toml.dotted(path[:depth])} is not a table"])
+            raise CaseError(f"--set {said}: {toml.dotted(path[:depth])} is not a table")
         table = inner
     table[path[-1]] = _copy(value_of(right.strip()), len(path))
     return path, override.option if isinstance(override, ByOption) else f"--set {said}"
@@ -261,7 +261,7 @@ def _entry(entries: list[Any], path: tuple[str, ...], said: str) -> str:
     numbers = [str(number) for number in range(1, len(entries) + 1)]
     if path[-1] not in numbers:
         known = ", ".join([*numbers, *(name for name in names if isinstance(name, str))])
-        raise CaseError([f"--set {said}: there is no {toml.dotted(path)}; allowed: {known}"])
+        raise CaseError(f"--set {said}: there is no {toml.dotted(path)}; allowed: {known}")
     return path[-1]
 
 

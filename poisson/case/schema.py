@@ -6,8 +6,6 @@ The description of a field is what an error message says is allowed, its title w
 keys and is decided in `poisson.case.build`.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, create_model
@@ -26,6 +24,7 @@ from poisson.case.tables import (
     PositiveData,
     Real,
     Table,
+    key,
     kind_of,
     path_of,
     title_of,
@@ -83,32 +82,24 @@ UNIT = f'the name of a unit, such as "m", of at most {MAX_UNIT} printable charac
 
 
 class EquationTable(Table):
-    f: Data | None = Field(
-        default=None,
-        title="the source",
-        description='a finite number, an expression, "exact" or a table such as { file = "f.npy" }',
-    )
-    a: PositiveData = Field(
+    f: Data | None = key("the source", 'a finite number, an expression, "exact" or a table such as { file = "f.npy" }')
+    a: PositiveData = key(
+        "the coefficient of the gradient; it may jump",
+        'a finite number > 0, an expression or a table such as { file = "a.npy" }',
         default=1.0,
-        title="the coefficient of the gradient; it may jump",
-        description='a finite number > 0, an expression or a table such as { file = "a.npy" }',
     )
-    c: NonNegativeData = Field(
+    c: NonNegativeData = key(
+        "the reaction coefficient",
+        'a finite number >= 0, an expression or a table such as { file = "c.npy" }',
         default=0.0,
-        title="the reaction coefficient",
-        description='a finite number >= 0, an expression or a table such as { file = "c.npy" }',
     )
-    mean: Literal["harmonic", "arithmetic"] = Field(
-        default="harmonic", title="the mean that gives a between two nodes", description='"harmonic" or "arithmetic"'
+    mean: Literal["harmonic", "arithmetic"] = key(
+        "the mean that gives a between two nodes", '"harmonic" or "arithmetic"', default="harmonic"
     )
-    surface: Literal["shortley_weller", "symmetric"] = Field(
-        default="shortley_weller",
-        title="the differences beside the surfaces of bodies",
-        description='"shortley_weller" or "symmetric"',
+    surface: Literal["shortley_weller", "symmetric"] = key(
+        "the differences beside the surfaces of bodies", '"shortley_weller" or "symmetric"', default="shortley_weller"
     )
-    exact: Formula | None = Field(
-        default=None, title="the exact solution, if known; the error is then reported", description=FORMULA
-    )
+    exact: Formula | None = key("the exact solution, if known; the error is then reported", FORMULA)
 
 
 def _annotation(key: Key, default: Any) -> Any:
@@ -129,10 +120,7 @@ else:
         "Solver",
         __base__=Table,
         **{
-            name: (
-                _annotation(place.key, place.default),
-                Field(default=place.default, title=place.key.doc, description=place.key.allowed),
-            )
+            name: (_annotation(place.key, place.default), key(place.key.doc, place.key.allowed, default=place.default))
             for name, place in registry.solver_keys().items()
         },
     )
@@ -148,30 +136,26 @@ Ranks = Annotated[
 
 
 class RunTable(Table):
-    backend: BackendName = Field(default=AUTO, title="where to compute", description=either(backend_names()))
-    precision: PrecisionName = Field(
-        default=PRECISIONS[0], title="the type of the arrays in the solver loop", description=either(PRECISIONS)
+    backend: BackendName = key("where to compute", either(backend_names()), default=AUTO)
+    precision: PrecisionName = key(
+        "the type of the arrays in the solver loop", either(PRECISIONS), default=PRECISIONS[0]
     )
-    threads: Annotated[int, Field(strict=True, ge=0, le=4096)] = Field(
-        default=0, title="threads of a CPU", description="an integer >= 0 and <= 4096; 0 uses all"
+    threads: Annotated[int, Field(strict=True, ge=0, le=4096)] = key(
+        "threads of a CPU", "an integer >= 0 and <= 4096; 0 uses all", default=0
     )
-    ranks: Ranks = Field(
+    ranks: Ranks = key(
+        "the number of processes, or the blocks that the grid is divided into",
+        '"auto", the number of processes, or blocks along x(, y(, z)) such as [1, 2, 2], 1 along x',
         default=AUTO,
-        title="the number of processes, or the blocks that the grid is divided into",
-        description='"auto", the number of processes, or blocks along x(, y(, z)) such as [1, 2, 2], 1 along x',
     )
-    initial: Data = Field(
-        default=0.0,
-        title="the initial guess",
-        description='a finite number, an expression or a table such as { file = "u.npy" }',
+    initial: Data = key(
+        "the initial guess", 'a finite number, an expression or a table such as { file = "u.npy" }', default=0.0
     )
 
 
 class UnitNames(Table):
-    length: Annotated[str, AfterValidator(unit)] = Field(
-        default=LENGTH, title="the unit of the coordinates", description=UNIT
-    )
-    value: Annotated[str, AfterValidator(unit)] = Field(default=VALUE, title="the unit of u", description=UNIT)
+    length: Annotated[str, AfterValidator(unit)] = key("the unit of the coordinates", UNIT, default=LENGTH)
+    value: Annotated[str, AfterValidator(unit)] = key("the unit of u", UNIT, default=VALUE)
 
 
 Every = Annotated[
@@ -182,34 +166,30 @@ Every = Annotated[
 
 
 class OutputTable(Table):
-    file: Annotated[str, AfterValidator(_hdf5)] | None = Field(
-        default=None,
-        title="the result, relative to the current folder; by default named after the case",
-        description="a path that ends in .h5 or .hdf5",
+    file: Annotated[str, AfterValidator(_hdf5)] | None = key(
+        "the result, relative to the current folder; by default named after the case",
+        "a path that ends in .h5 or .hdf5",
     )
-    fields: list[FieldName] = Field(
+    fields: list[FieldName] = key(
+        "the fields that are written",
+        'a list with entries from "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"',
         default=["u"],
-        title="the fields that are written",
-        description='a list with entries from "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"',
     )
-    order: Literal[2, 4, 6, 8] = Field(
-        default=2, title="the order of accuracy of gradient, flux and E", description="2, 4, 6 or 8"
-    )
+    order: Literal[2, 4, 6, 8] = key("the order of accuracy of gradient, flux and E", "2, 4, 6 or 8", default=2)
     units: UnitNames = Field(
         default_factory=UnitNames,
         title="the units of length and of u, for axes and for readers",
         description='a table such as { length = "m", value = "V" }',
     )
-    checkpoint_every: Every | None = Field(
-        default=None,
-        title="how often a checkpoint of a long solve is written beside the result, for --resume",
-        description='an integer >= 1, of iterations, or a time in s, min or h such as "10 min"',
+    checkpoint_every: Every | None = key(
+        "how often a checkpoint of a long solve is written beside the result, for --resume",
+        'an integer >= 1, of iterations, or a time in s, min or h such as "10 min"',
     )
 
 
 class CaseFile(Table):
-    title: Annotated[str, AfterValidator(title_of)] | None = Field(
-        default=None, title="a title for people", description=f"one line of at most {MAX_TITLE} printable characters"
+    title: Annotated[str, AfterValidator(title_of)] | None = key(
+        "a title for people", f"one line of at most {MAX_TITLE} printable characters"
     )
     equation: EquationTable = Field(
         default_factory=EquationTable, title="-div(a grad u) + c u = f", description="a table"
@@ -221,7 +201,7 @@ class CaseFile(Table):
     boundary: BoundaryTable = Field(
         default_factory=BoundaryTable, title="the conditions on the faces", description="a table"
     )
-    body: list[BodyTable] = Field(default=[], title="bodies in the box", description="tables [[body]]")
+    body: list[BodyTable] = key("bodies in the box", "tables [[body]]", default=[])
     solver: Solver = Field(default_factory=Solver, title="how to solve", description="a table")
     run: RunTable = Field(default_factory=RunTable, title="the method and its settings", description="a table")
     output: OutputTable = Field(

@@ -5,8 +5,6 @@ What has no text, an array or a Python function, stands there as a table that na
 is read back looks for it there when the values are needed, and says that there is none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace

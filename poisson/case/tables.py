@@ -5,8 +5,6 @@ The description of a field is what an error message says is allowed, its title w
 (`poisson.case.json_schema`).
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
@@ -26,7 +24,12 @@ MAX_PATH = 4096
 class Table(BaseModel):
     """A table of the case file: unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+def key(meaning: str, allowed: str, default: Any = None) -> Any:
+    """A key that may be left out."""
+    return Field(default=default, title=meaning, description=allowed)
 
 
 def title_of(text: str) -> str:
@@ -62,10 +65,8 @@ class FileTable(Table):
         title="the file with the values at the nodes, relative to the folder of the case file",
         description="the path of a .npy, .h5 or .hdf5 file",
     )
-    dataset: PathText | None = Field(
-        default=None,
-        title="the dataset with the values, for an HDF5 file",
-        description="the name of a dataset in an HDF5 file",
+    dataset: PathText | None = key(
+        "the dataset with the values, for an HDF5 file", "the name of a dataset in an HDF5 file"
     )
 
 
@@ -85,8 +86,8 @@ class ImageTable(FileTable):
         title="the file with the values at the nodes, or a pattern for the pages of an image",
         description='the path of a .npy, .h5, .hdf5, .png, .tif or .tiff file, or of images such as "slices/*.tif"',
     )
-    phases: Annotated[dict[str, Real], AfterValidator(_phases)] | None = Field(
-        default=None, title="the value of each phase, for a file with labels", description=NO_PHASES
+    phases: Annotated[dict[str, Real], AfterValidator(_phases)] | None = key(
+        "the value of each phase, for a file with labels", NO_PHASES
     )
 
 
@@ -105,38 +106,27 @@ NonNegativeData = Annotated[
 
 
 class AxisTable(Table):
-    nodes: Annotated[list[Real], Field(min_length=MIN_NODES)] | None = Field(
-        default=None,
-        title="the coordinates of the nodes, or with cells those of their faces, from one end of the axis to the other",
-        description=f"a list of at least {MIN_NODES} finite numbers that ascend",
+    nodes: Annotated[list[Real], Field(min_length=MIN_NODES)] | None = key(
+        "the coordinates of the nodes, or with cells those of their faces, from one end of the axis to the other",
+        f"a list of at least {MIN_NODES} finite numbers that ascend",
     )
-    file: PathText | None = Field(
-        default=None,
-        title="a file with these coordinates, relative to the folder of the case file",
-        description="the path of a .npy, .h5 or .hdf5 file",
+    file: PathText | None = key(
+        "a file with these coordinates, relative to the folder of the case file",
+        "the path of a .npy, .h5 or .hdf5 file",
     )
-    dataset: str | None = Field(
-        default=None,
-        title="the dataset with the coordinates, for an HDF5 file",
-        description="the name of a dataset in an HDF5 file",
+    dataset: str | None = key(
+        "the dataset with the coordinates, for an HDF5 file", "the name of a dataset in an HDF5 file"
     )
-    map: str | None = Field(
-        default=None,
-        title="coordinates as a function of s in [0, 1]; its values at 0 and 1 lie on the ends of the axis",
-        description='an expression of s that grows, such as "tanh(2*s)"',
+    map: str | None = key(
+        "coordinates as a function of s in [0, 1]; its values at 0 and 1 lie on the ends of the axis",
+        'an expression of s that grows, such as "tanh(2*s)"',
     )
-    stretch: Literal[tuple(STRETCHES)] | None = Field(  # type: ignore[valid-type]
-        default=None, title="a map that is known by name", description=either(tuple(STRETCHES))
+    stretch: Literal[tuple(STRETCHES)] | None = key("a map that is known by name", either(tuple(STRETCHES)))  # type: ignore[valid-type]
+    ratio: Annotated[Real, Field(gt=1.0, le=1e6)] | None = key(
+        "with stretch: how many times the widest spacing is the least one", "a number > 1 and <= 1e6"
     )
-    ratio: Annotated[Real, Field(gt=1.0, le=1e6)] | None = Field(
-        default=None,
-        title="with stretch: how many times the widest spacing is the least one",
-        description="a number > 1 and <= 1e6",
-    )
-    towards: Literal["both", "lower", "upper"] | None = Field(
-        default=None,
-        title='with stretch: the end where the spacing is least; "both" where it is left out',
-        description='"both", "lower" or "upper"',
+    towards: Literal["both", "lower", "upper"] | None = key(
+        'with stretch: the end where the spacing is least; "both" where it is left out', '"both", "lower" or "upper"'
     )
 
 
@@ -144,7 +134,7 @@ Centring = Literal["node", "cell"]
 
 
 def _centring(axis: str) -> Any:
-    return Field(default=None, title=f"what lies along {axis}", description='"node" or "cell"')
+    return key(f"what lies along {axis}", '"node" or "cell"')
 
 
 class CentringTable(Table):
@@ -156,20 +146,18 @@ class CentringTable(Table):
 
 
 def _axis(axis: str) -> Any:
-    return Field(
-        default=None,
-        title=f"where the nodes along {axis} are, if not equally spaced",
-        description='a table such as { stretch = "tanh", ratio = 10.0 }, { map = "s**2" } or { nodes = [...] }',
+    return key(
+        f"where the nodes along {axis} are, if not equally spaced",
+        'a table such as { stretch = "tanh", ratio = 10.0 }, { map = "s**2" } or { nodes = [...] }',
     )
 
 
 class DomainTable(Table):
-    lower: Corner | None = Field(default=None, title="the lower corner of the box", description=_CORNER)
-    upper: Corner | None = Field(default=None, title="the upper corner of the box", description=_CORNER)
-    shape: Annotated[list[Nodes], Field(min_length=1, max_length=3)] | None = Field(
-        default=None,
-        title="nodes or cells along each axis; the last node of a periodic axis, the first one again, is not counted",
-        description=f"1, 2 or 3 integers >= {MIN_NODES}, in the order x(, y(, z))",
+    lower: Corner | None = key("the lower corner of the box", _CORNER)
+    upper: Corner | None = key("the upper corner of the box", _CORNER)
+    shape: Annotated[list[Nodes], Field(min_length=1, max_length=3)] | None = key(
+        "nodes or cells along each axis; the last node of a periodic axis, the first one again, is not counted",
+        f"1, 2 or 3 integers >= {MIN_NODES}, in the order x(, y(, z))",
     )
     x: AxisTable | None = _axis("x")
     y: AxisTable | None = _axis("y")
@@ -178,15 +166,14 @@ class DomainTable(Table):
     phi: AxisTable | None = _axis("phi")
     centring: Annotated[
         Annotated[Centring, Tag("<text>")] | Annotated[CentringTable, Tag("<table>")], Discriminator(kind_of)
-    ] = Field(
+    ] = key(
+        "whether u stands at nodes, of which the outermost lie on the faces, or at the centres of cells",
+        '"node", "cell" or a table of these by axis such as { x = "cell" }',
         default="node",
-        title="whether u stands at nodes, of which the outermost lie on the faces, or at the centres of cells",
-        description='"node", "cell" or a table of these by axis such as { x = "cell" }',
     )
-    system: Literal["cartesian", "cylinder", "polar", "sphere"] | None = Field(
-        default=None,
-        title="the coordinates, if not x(, y(, z)): r, or r, z, or r, phi, z of a cylinder; r, phi; or r of a sphere",
-        description=either(tuple(SYSTEMS)),
+    system: Literal["cartesian", "cylinder", "polar", "sphere"] | None = key(
+        "the coordinates, if not x(, y(, z)): r, or r, z, or r, phi, z of a cylinder; r, phi; or r of a sphere",
+        either(tuple(SYSTEMS)),
     )
 
 
@@ -200,14 +187,8 @@ else:
     FaceTable = create_model(
         "FaceTable",
         __base__=Table,
-        **{
-            kind.value: (
-                Data | None,
-                Field(default=None, title=kind.meaning, description=f'{_FACE}; "exact" takes {kind.exact}'),
-            )
-            for kind in CONDITIONS
-        },
-        alpha=(NonNegativeData | None, Field(default=None, title="alpha of a Robin face", description=_ALPHA)),
+        **{kind.value: (Data | None, key(kind.meaning, f'{_FACE}; "exact" takes {kind.exact}')) for kind in CONDITIONS},
+        alpha=(NonNegativeData | None, key("alpha of a Robin face", _ALPHA)),
     )
 
 
@@ -219,18 +200,15 @@ Pair = Literal["periodic", "open"]
 
 
 def _pair(axis: str) -> Any:
-    return Field(
-        default=None,
-        title=f"makes both {axis} faces periodic, or open",
-        description=f'"periodic" or "open"; for other conditions use {axis}_lower and {axis}_upper',
+    return key(
+        f"makes both {axis} faces periodic, or open",
+        f'"periodic" or "open"; for other conditions use {axis}_lower and {axis}_upper',
     )
 
 
 class PatchTable(FaceTable):
-    where: str | None = Field(
-        default=None,
-        title="which part of the face it is for; the last table is for the rest",
-        description='a condition such as "abs(x) < 0.2"',
+    where: str | None = key(
+        "which part of the face it is for; the last table is for the rest", 'a condition such as "abs(x) < 0.2"'
     )
 
 
@@ -243,24 +221,21 @@ Conditions = Annotated[
 
 
 def _face(axis: str) -> Any:
-    return Field(
-        default=None,
-        title=f"the condition on a face across {axis}",
-        description=f'{_CONDITION}, or a list of these, all but the last with where = "abs(x) < 0.2" or another '
+    return key(
+        f"the condition on a face across {axis}",
+        f'{_CONDITION}, or a list of these, all but the last with where = "abs(x) < 0.2" or another '
         f'condition; for both {axis} faces at once also {axis} = "periodic"',
     )
 
 
 def _radial(name: str) -> Any:
     wall = " where r does not begin at 0" * name.endswith("lower")
-    return Field(default=None, title=f"the condition at the {name[2:]} end of a radius{wall}", description=_CONDITION)
+    return key(f"the condition at the {name[2:]} end of a radius{wall}", _CONDITION)
 
 
 class BoundaryTable(Table):
-    all: Condition | None = Field(
-        default=None,
-        title="the condition on every face without its own condition",
-        description=f'{_CONDITION}; periodic axes have x = "periodic"',
+    all: Condition | None = key(
+        "the condition on every face without its own condition", f'{_CONDITION}; periodic axes have x = "periodic"'
     )
     x: Pair | None = _pair("x")
     y: Pair | None = _pair("y")
@@ -279,43 +254,33 @@ class BoundaryTable(Table):
 
 
 class InsideTable(Table):
-    shape: Literal[tuple(SHAPES)] | None = Field(  # type: ignore[valid-type]
-        default=None, title="a shape by its name", description=either(tuple(SHAPES))
+    shape: Literal[tuple(SHAPES)] | None = key("a shape by its name", either(tuple(SHAPES)))  # type: ignore[valid-type]
+    center: Corner | None = key("the center of a shape", _CORNER)
+    radius: Real | None = key("of a sphere or a cylinder", "a number > 0")
+    size: Corner | None = key("the lengths of a box", f"{_CORNER}, all > 0")
+    axis: Literal["x", "y", "z"] | None = key("the axis of a cylinder", '"x", "y" or "z"')
+    length: Real | None = key("the length of a cylinder, which has no ends without it", "a number > 0")
+    normal: Corner | None = key("the outward normal of a half space", _CORNER)
+    file: PathText | None = key(
+        "the file with the signed distance at the nodes, or with a mask of the nodes inside",
+        "the path of a .npy, .h5 or .hdf5 file",
     )
-    center: Corner | None = Field(default=None, title="the center of a shape", description=_CORNER)
-    radius: Real | None = Field(default=None, title="of a sphere or a cylinder", description="a number > 0")
-    size: Corner | None = Field(default=None, title="the lengths of a box", description=f"{_CORNER}, all > 0")
-    axis: Literal["x", "y", "z"] | None = Field(
-        default=None, title="the axis of a cylinder", description='"x", "y" or "z"'
-    )
-    length: Real | None = Field(
-        default=None, title="the length of a cylinder, which has no ends without it", description="a number > 0"
-    )
-    normal: Corner | None = Field(default=None, title="the outward normal of a half space", description=_CORNER)
-    file: PathText | None = Field(
-        default=None,
-        title="the file with the signed distance at the nodes, or with a mask of the nodes inside",
-        description="the path of a .npy, .h5 or .hdf5 file",
-    )
-    dataset: PathText | None = Field(
-        default=None, title="the dataset, for an HDF5 file", description="the name of a dataset in an HDF5 file"
-    )
+    dataset: PathText | None = key("the dataset, for an HDF5 file", "the name of a dataset in an HDF5 file")
 
 
 def _surface(meaning: str) -> Any:
-    return Field(default=None, title=meaning, description=FORMULA)
+    return key(meaning, FORMULA)
 
 
 class BodyTable(Table):
-    name: Annotated[str, AfterValidator(title_of)] = Field(
-        default="", title="a name for people and results; by default body1, ...", description="a name of one line"
+    name: Annotated[str, AfterValidator(title_of)] = key(
+        "a name for people and results; by default body1, ...", "a name of one line", default=""
     )
     inside: (
         Annotated[Annotated[str, Tag("<text>")] | Annotated[InsideTable, Tag("<table>")], Discriminator(kind_of)] | None
-    ) = Field(
-        default=None,
-        title="where the body is",
-        description='a condition such as "hypot(x, y) < 0.1", or a table such as { shape = "sphere", center = [0.5, '
+    ) = key(
+        "where the body is",
+        'a condition such as "hypot(x, y) < 0.1", or a table such as { shape = "sphere", center = [0.5, '
         '0.5], radius = 0.1 } or { file = "distance.npy" }',
     )
     dirichlet: Formula | None = _surface("u at the surface and inside")
@@ -329,6 +294,4 @@ class BodyTable(Table):
         title="a conductor whose potential follows from its charge",
         description="true or false",
     )
-    charge: Real | None = Field(
-        default=None, title="the charge of a floating body, 0 without it", description="a finite number"
-    )
+    charge: Real | None = key("the charge of a floating body, 0 without it", "a finite number")

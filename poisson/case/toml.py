@@ -5,8 +5,6 @@ Documents are written by tomli-w. It spreads lists over several lines, leaves ch
 they are, and refuses what TOML does not have; a message must show whatever was given, on its one line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Variations of a case: every combination of the values that some of its keys are to take."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -49,9 +47,9 @@ def variations(path: str | Path, settings: Sequence[str]) -> list[Variation]:
         key, sign, right = setting.partition("=")
         key = key.strip()
         if not (sign and key):
-            raise CaseError([f"--set {toml.shown(setting)}; allowed: KEY=VALUE,VALUE,..., as in solver.rtol=1e-4,1e-8"])
+            raise CaseError(f"--set {toml.shown(setting)}; allowed: KEY=VALUE,VALUE,..., as in solver.rtol=1e-4,1e-8")
         if key in axes:
-            raise CaseError([f"--set {key} is given twice; write its values in one, as {key}=VALUE,VALUE"])
+            raise CaseError(f"--set {key} is given twice; write its values in one, as {key}=VALUE,VALUE")
         axes[key] = _apart(key, right)
     first = [f"{key}={texts[0]}" for key, texts in axes.items()]
     check_keys(path, first)
@@ -60,7 +58,7 @@ def variations(path: str | Path, settings: Sequence[str]) -> list[Variation]:
             check_keys(path, [*first[:place], f"{key}={text}", *first[place + 1 :]])
     count = math.prod(map(len, axes.values()))
     if count > MOST:
-        raise CaseError([f"{quantity(count, 'combination')}; at most {MOST} in one sweep: take fewer values"])
+        raise CaseError(f"{quantity(count, 'combination')}; at most {MOST} in one sweep: take fewer values")
     shorter = _shorter(list(axes))
     found = []
     for combination in itertools.product(*axes.values()):
@@ -95,13 +93,13 @@ def _apart(key: str, right: str) -> list[str]:
     """The values of a setting as texts."""
     texts = values_of(right)
     if not all(texts):
-        raise CaseError([f"--set {key}={right.strip()}: a value is missing next to a comma or at the end"])
+        raise CaseError(f"--set {key}={right.strip()}: a value is missing next to a comma or at the end")
     known: dict[str, str] = {}
     for text in texts:
         # A number and a text of the same letters are different.
         written = repr(value_of(text))
         if written in known:
-            raise CaseError([f"--set {key}: {toml.shown(value_of(text))} is given twice; give it once"])
+            raise CaseError(f"--set {key}: {toml.shown(value_of(text))} is given twice; give it once")
         known[written] = text
     return texts
 

@@ -7,37 +7,20 @@ their docstrings the help. Help is printed without Fire, which shows its own in 
 all the rest that help needs.
 """
 
-from __future__ import annotations
-
 import difflib
+import gc
 import inspect
 import json
 import keyword
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 from poisson.backends.registry import NAMES, backend_names
-from poisson.cli.averaging import effective
-from poisson.cli.calling import bench_call, bench_command
-from poisson.cli.capacitances import capacitance
-from poisson.cli.checking import check
-from poisson.cli.comparing import compare
-from poisson.cli.measuring import (
-    bench_derivative,
-    bench_jacobi,
-    bench_laplacian,
-    bench_operations,
-    bench_solve,
-    roofline,
-    tune,
-)
-from poisson.cli.pictures import plot, report
-from poisson.cli.scaling import bench_scaling
 from poisson.cli.signals import ending
-from poisson.cli.solving import Info, Solve, Verify, info, solve, verify
-from poisson.cli.starting import completion, new, schema
-from poisson.cli.sweeping import sweep
 from poisson.cli.terms import (
     EXIT_ERROR,
     EXIT_OK,
@@ -55,42 +38,70 @@ from poisson.parallel.failures import code_of
 from poisson.parallel.launched import launch
 from poisson.words import quantity
 
-__all__ = ["COMMANDS", "GROUPS", "HELP", "Info", "Invocation", "Solve", "UsageError", "Verify", "main"]
+__all__ = ["COMMANDS", "GROUPS", "Invocation", "UsageError", "help_text", "main"]
 
-GROUPS: dict[str, dict[str, Callable[..., Invocation | SharedInvocation]]] = {
-    "Begin": {"new NAME": new, "schema": schema, "completion SHELL": completion},
+GROUPS = {
+    "Begin": {"new NAME": "starting:new", "schema": "starting:schema", "completion SHELL": "starting:completion"},
     "Solve": {
-        "check CASE": check,
-        "solve CASE": solve,
-        "effective CASE": effective,
-        "capacitance CASE": capacitance,
-        "sweep CASE": sweep,
-        "verify CASE": verify,
+        "check CASE": "checking:check",
+        "solve CASE": "solving:solve",
+        "effective CASE": "averaging:effective",
+        "capacitance CASE": "capacitances:capacitance",
+        "sweep CASE": "sweeping:sweep",
+        "verify CASE": "solving:verify",
     },
-    "Look": {"info [FILE]": info, "compare A B": compare, "plot FILE": plot, "report FILE": report},
+    "Look": {
+        "info [FILE]": "solving:info",
+        "compare A B": "comparing:compare",
+        "plot FILE": "pictures:plot",
+        "report FILE": "pictures:report",
+    },
     "Measure": {
-        "tune [CASE]": tune,
-        "roofline": roofline,
-        "bench laplacian": bench_laplacian,
-        "bench derivative": bench_derivative,
-        "bench jacobi": bench_jacobi,
-        "bench operations": bench_operations,
-        "bench solve": bench_solve,
-        "bench call": bench_call,
-        "bench command": bench_command,
-        "bench scaling": bench_scaling,
+        "tune [CASE]": "measuring:tune",
+        "roofline": "measuring:roofline",
+        "bench laplacian": "measuring:bench_laplacian",
+        "bench derivative": "measuring:bench_derivative",
+        "bench jacobi": "measuring:bench_jacobi",
+        "bench operations": "measuring:bench_operations",
+        "bench solve": "measuring:bench_solve",
+        "bench call": "calling:bench_call",
+        "bench command": "calling:bench_command",
+        "bench scaling": "scaling:bench_scaling",
     },
 }
-"""The commands as the help lists them: one or two words in small letters, then what they take, and their functions.
+"""The commands as the help lists them: one or two words in small letters, then what they take, and where in this
+package their functions are.
 
 The first line of a function's docstring is what the help says of the command."""
 
-COMMANDS = {
-    " ".join(word for word in usage.split() if word.islower()): function
-    for group in GROUPS.values()
-    for usage, function in group.items()
-}
-"""By the one or two words that call them."""
+
+class _Commands(Mapping[str, Callable[..., Invocation | SharedInvocation]]):
+    """The functions of the commands, by the one or two words that call them; each is loaded when it is asked for."""
+
+    def __init__(self) -> None:
+        places = [item for group in GROUPS.values() for item in group.items()]
+        self._places = {" ".join(filter(str.islower, usage.split())): place for usage, place in places}
+
+    def __getitem__(self, name: str) -> Callable[..., Invocation | SharedInvocation]:
+        module, _, function = self._places[name].partition(":")
+        found: Callable[..., Invocation | SharedInvocation]
+        found = getattr(import_module(f"poisson.cli.{module}"), function)
+        for place, (names, last) in _NAMED.items():
+            listed = f"{', '.join(names[:-1])} {last} {names[-1]}"
+            found.__doc__ = (found.__doc__ or "").replace(place, listed)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+_NAMED = {"{backends}": (backend_names(), "or"), "{every backend}": (NAMES, "and")}
+"""The places in the help for the names of the backends."""
+
+COMMANDS = _Commands()
 
 HELP_WORD = "help"
 
@@ -98,26 +109,26 @@ SHORT = {"-q": "--quiet", "-o": "--output"}
 """Short forms of options, for the commands that have these."""
 
 
-def _listed() -> str:
-    """The commands, each with the first line of its own help."""
+def help_text() -> str:
+    """The help on the whole: each command with the first line of its own help."""
     width = max(len(usage) for group in GROUPS.values() for usage in group)
-    lines = []
+    lines, functions = [], iter(COMMANDS.values())
     for title, group in GROUPS.items():
         lines += ["", f"{title}:"]
-        for usage, function in group.items():
+        for usage, function in zip(group, functions, strict=False):
             first = (inspect.getdoc(function) or "").splitlines()[0].rstrip(".")
             lines.append(f"  {usage:<{width}}  {first[0].lower()}{first[1:]}")
-    return "\n".join(lines)
+    return _HELP.replace("{listed}", "\n".join(lines))
 
 
-HELP = f"""poisson: finite-difference solution of Poisson problems in 1D, 2D and 3D
+_HELP = f"""poisson: finite-difference solution of Poisson problems in 1D, 2D and 3D
 
     -div(a grad u) + c u = f,  a > 0,  c >= 0
 
 on boxes, cylinders, discs and balls, with bodies inside and faces open to empty space
 
 Usage: python -m poisson COMMAND ...
-{_listed()}
+{{listed}}
 
 Help:
   COMMAND --help    more on a command; the same as {HELP_WORD} COMMAND
@@ -137,18 +148,6 @@ Exit codes:
   143  ended by SIGTERM, which batch systems send; 129 by SIGHUP
 
 Messages and progress go to standard error, results to standard output."""
-
-
-def _name_backends() -> None:
-    """Put the names of the backends that there are into the help."""
-    several = {"{backends}": (backend_names(), "or"), "{every backend}": (NAMES, "and")}
-    for function in COMMANDS.values():
-        for place, (names, last) in several.items():
-            listed = f"{', '.join(names[:-1])} {last} {names[-1]}"
-            function.__doc__ = (function.__doc__ or "").replace(place, listed)
-
-
-_name_backends()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -195,6 +194,8 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
             say(inspect.getdoc(COMMANDS[command]) or "")
             return EXIT_OK
         request = _bind(command, rest)
+        if command not in ("solve", "info"):
+            gc.enable()  # see `poisson.__main__`
         with messages(quiet=getattr(request, "quiet", False)):
             if not isinstance(request, SharedInvocation):
                 if communicator.size > 1:
@@ -211,7 +212,7 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
 
             return start(argv, request.ranks)
     if command in ("--help", "-h"):
-        say(HELP)
+        say(help_text())
         return EXIT_OK
     if _second_words(command) and _asks_for_help(rest[:1]):
         say("\n".join(f"python -m poisson {command} {word} --help" for word in _second_words(command)))
@@ -224,9 +225,24 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
     raise UsageError(_unknown_command(command, rest))
 
 
+class _Asyncio(ModuleType):
+    """Fire loads asyncio, which takes long, for nothing but this one question."""
+
+    iscoroutinefunction = staticmethod(inspect.iscoroutinefunction)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("asyncio"), name)
+
+
 def _bind(command: str, words: Sequence[str]) -> Invocation | SharedInvocation:
     """Let Fire call the command's function with the words after the command."""
-    import fire
+    if "asyncio" not in sys.modules:
+        sys.modules["asyncio"] = _Asyncio("asyncio")
+    try:
+        import fire
+    finally:
+        if isinstance(sys.modules["asyncio"], _Asyncio):
+            del sys.modules["asyncio"]
 
     function = COMMANDS[command]
     # An argument is the text that was typed: Fire would read 1e3 or [a] as Python. Switches it may read itself.

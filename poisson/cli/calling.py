@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The commands `bench call` and `bench command`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from poisson.backends.registry import backend_names
@@ -26,9 +24,9 @@ def bench_call(
 
       --n SIZES         grids, separated by commas: NXxNY or NXxNYxNZ nodes; by default 129x129, 1025x1025, 4097x4097
                         and 257x257x257
-      --method NAMES    of fft and multigrid, both by default; open, electrode, insulator, dielectric, stretched, cells
-                        and cylinder (as in 'bench solve') by the method that 'auto' takes, and projector (velocities
-                        on as many cells, by fft)
+      --method NAMES    of fft and multigrid, both by default; open, electrode, insulator, dielectric, stretched, cells,
+                        cylinder and polar (as in 'bench solve') by the method that 'auto' takes, and projector
+                        (velocities on as many cells, by fft)
       --backend NAME    {backends}
       --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
       --repeats N       at least so many calls of each kind, 7 by default; the median counts

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The command `capacitance`: the capacitance matrix of the conductors of a case."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

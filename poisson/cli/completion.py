@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Completion of command lines in a shell, made from the table of commands."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """``--log FILE``: what happens in a solve, as JSON, an object a line, readable while it goes on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
@@ -40,7 +38,7 @@ class Journal(logging.Handler):
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, path: str) -> Iterator[Journal]:
+    def opened(cls, path: str) -> "Iterator[Journal]":
         """A log in a file, to which it is added; within, it hears what the package says.
 
         Raises OutputError if the file cannot be written, or is none of these logs.

@@ -6,8 +6,6 @@ are given the streams of the command itself, over a socket, by which the first o
 where it cannot, what the launcher has printed counts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os
@@ -56,7 +54,7 @@ class Console:
 
     @classmethod
     @contextlib.contextmanager
-    def connected(cls) -> Iterator[Console]:
+    def connected(cls) -> "Iterator[Console]":
         """Within, standard output and standard error are those of the command."""
         place = os.environ.pop(VARIABLE, None)
         way = None if place is None else _connection(place)

@@ -25,7 +25,7 @@ from poisson.cli.terms import (
 from poisson.errors import FileChoice, PackageMissing, PoissonError
 
 if TYPE_CHECKING:
-    from poisson.perf.report import Report
+    from poisson.output.table import Report
 
 PRECISIONS = ("float64", "float32")
 
@@ -40,7 +40,7 @@ class Measurement:
     plot: str | None
 
     def execute(self) -> int:
-        from poisson.cli.terminal import table
+        from poisson.cli.terminal import told
         from poisson.output.files import check_target
 
         for option, path in (("--csv", self.csv), ("--plot", self.plot)):
@@ -56,8 +56,7 @@ class Measurement:
         if self.json:
             say(report.json())
         else:
-            headings = [column.heading for column in report.columns]
-            say("\n".join([report.title, "", table(headings, report.cells()), *report.notes]))
+            say(told(report))
         return EXIT_OK
 
     def _draw(self, report: Report, path: str) -> None:
@@ -323,7 +322,7 @@ def bench_solve(
                         with the transforms of scipy or CuPy, beside ours); by default all but cg, or cg alone with a
                         jump. Other problems, by the method that 'auto' takes: open (faces), electrode, insulator and
                         dielectric (a ball of radius 0.2), stretched (the last axis), cells, cylinder (r, z or r, phi,
-                        z)
+                        z), polar (r, phi)
       --backend NAME    {backends}
       --threads N       threads on a CPU; 0: OMP_NUM_THREADS or all
       --repeats N       solves of each kind, 5 by default; the median counts

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The commands that draw results: `plot`, `report`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

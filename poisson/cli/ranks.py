@@ -4,8 +4,6 @@
 The processes were started by mpirun or srun, or by `poisson.cli.launcher`, which listens to what becomes of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

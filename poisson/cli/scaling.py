@@ -13,7 +13,7 @@ from poisson.cli.terms import EXIT_OK, UsageError, grid_shape, one_of, some_of, 
 from poisson.parallel.communicator import Communicator
 
 if TYPE_CHECKING:
-    from poisson.perf.report import Report
+    from poisson.output.table import Report
 
 
 @dataclass(frozen=True)

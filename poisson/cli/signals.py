@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The signals that end a command as Ctrl-C does: what batch systems, closing terminals and launchers send."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import platform
+import time
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -100,7 +102,6 @@ class Solve:
         from poisson.output import checkpoint, hdf5, locks, result
         from poisson.output.record import extent
         from poisson.perf.traffic import sweep_bytes
-        from poisson.perf.usage import appraise
         from poisson.run import memory, run
         from poisson.run.solution import Interrupted, Solution
         from poisson.solvers import registry
@@ -116,6 +117,7 @@ class Solve:
                 result.check(file, size, overwrite=self.overwrite)
                 held.enter_context(locks.reserved(file))
                 concerns = _concerns(case)
+        gc.enable()  # see `poisson.__main__`
         saved = run.found(case, communicator) if self.resume else None
         if saved is not None and saved.complete:
             return self._complete(saved, journal)
@@ -126,13 +128,22 @@ class Solve:
         operations = registry.sweep_of(case.solver)
         traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, operations) if operations else None
 
+        seconds = 0.0
+
         def keep(solution: Solution) -> None:
+            nonlocal seconds
+            begun = time.perf_counter()
             written.extend(result.save(file, solution, overwrite=self.overwrite))
+            seconds = time.perf_counter() - begun
 
         try:
             with Progress(traffic, quiet=self.quiet) as progress:
                 observer = Observers([progress, journal]) if journal else progress
-                appraised = appraise if self.profile else None
+                appraised = None
+                if self.profile:
+                    from poisson.perf.usage import appraise
+
+                    appraised = appraise
                 solution = run.go_on(case, saved, observer=observer, appraise=appraised, keep=keep, comm=communicator)
             code = solution.status.exit_code
         except Interrupted as interrupted:
@@ -150,7 +161,7 @@ class Solve:
             complain("warning: interrupted after the end of the solve; the result is complete")
         path, beside = written
         said = [asdict(concern) for concern in concerns]
-        ended = Ended(solution, extent(solution), (path, beside), traffic, self.profile, said)
+        ended = Ended(solution, extent(solution), (path, beside), traffic, seconds, self.profile, said)
         if journal:
             journal.end(ended.record(code))
         if not self.quiet or self.json:
@@ -215,13 +226,13 @@ def _concerns(case: Case) -> tuple[Concern, ...]:
 
     Raises CaseError if it cannot be solved: with a line for each reason, where a solve would stop at the first.
     """
-    from poisson.run.concerns import concerns_of
+    from poisson.run.concerns import Subject, concerns_of
     from poisson.run.sample import Sample
 
     sample = Sample(case.problem)
     if sample.mistakes:
         raise CaseError(sample.mistakes)
-    concerns = concerns_of(sample, case.solver, case.run)
+    concerns = concerns_of(Subject(sample, case.solver, case.run))
     for concern in concerns:
         log.warning("%s", concern.line)
     return concerns
@@ -254,17 +265,16 @@ class Verify:
 
     def execute(self, communicator: Communicator) -> int:
         from poisson.case import load
-        from poisson.cli.terminal import table
+        from poisson.cli.terminal import told
         from poisson.run import verify as verification
 
         report = verification.verify(load(self.case, self.overrides), self.refine, comm=communicator)
         code = EXIT_OK if report.passed else EXIT_OFF
         if self.json:
             found = {"title": report.title, "passed": report.passed, "exit_code": code}
-            rows = [{column.key: row.get(column.key) for column in report.columns} for row in report.records]
-            say(as_json({"command": "verify", **found, "rows": rows, "notes": report.notes}))
+            say(as_json({"command": "verify", **found, "rows": report.rows, "notes": report.notes}))
         elif not (self.quiet and report.passed):
-            say("\n".join([report.title, "", table(report.headers, report.rows), *report.notes]))
+            say(told(report))
         return code
 
 

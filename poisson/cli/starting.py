@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The commands to begin with: `new`, `schema`, `completion`."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import shlex

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The summary of a solve: some lines for people, and one record for programs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ class Ended:
     files: tuple[Path, Path]  # The result, and the file beside it for ParaView.
     # Bytes that one sweep must move, for the effective bandwidth of a method of sweeps.
     sweep_bytes: float | None = None
+    written: float | None = None  # The seconds that the files took.
     profile: bool = False  # Whether the speed, and where they were timed the operations, are wanted.
     warnings: Sequence[Mapping[str, str]] = ()  # What was said of the case before the solve.
 
@@ -45,9 +44,9 @@ class Ended:
         lines.append(f"u           {self.ends[0]:.6g} to {self.ends[1]:.6g}")
         for name, found in solution.bodies.items():
             lines.append(f"{name:<11} {', '.join(f'{what} {value:.6g}' for what, value in found.items())}")
-        if solution.times:
-            parts = ", ".join(f"{part} {value:.3g} s" for part, value in solution.times.items())
-            lines.append(f"time        {sum(solution.times.values()):.3g} s: {parts}")
+        if times := self._times():
+            parts = ", ".join(f"{part} {value:.3g} s" for part, value in times.items())
+            lines.append(f"time        {sum(times.values()):.3g} s: {parts}")
         if self.profile:
             lines += self._speed()
         return "\n".join([*lines, f"output      {file} (ParaView: {beside})"])
@@ -75,7 +74,7 @@ class Ended:
             "u_min": self.ends[0],
             "u_max": self.ends[1],
             **({"bodies": solution.bodies} if solution.bodies else {}),
-            "seconds": dict(solution.times),
+            "seconds": self._times(),
             "file": self.files[0],
             "xdmf": self.files[1],
             "warnings": list(self.warnings),
@@ -84,6 +83,9 @@ class Ended:
             found["operations"] = [asdict(use) for use in solution.performance.operations]
             found["memory_bandwidth"] = solution.performance.bandwidth
         return found
+
+    def _times(self) -> dict[str, float]:
+        return dict(self.solution.times) | ({} if self.written is None else {"file": self.written})
 
     def _method(self) -> list[str]:
         provenance = self.solution.provenance

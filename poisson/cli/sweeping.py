@@ -18,7 +18,7 @@ from poisson.errors import FileChoice, OutputError, PackageMissing
 from poisson.words import quantity
 
 if TYPE_CHECKING:
-    from poisson.perf.report import Column, Report
+    from poisson.output.table import Column, Report
     from poisson.run.quantities import Point
     from poisson.run.sweep import Entry
     from poisson.run.sweep_table import Row
@@ -116,7 +116,7 @@ class Sweep:
 
         What is returned says of them what there is to be said.
         """
-        from poisson.perf.report import Column, Report
+        from poisson.output.table import Column, Report
         from poisson.run import sweep_table
         from poisson.run.sweep_figure import draw
 
@@ -144,7 +144,7 @@ class Sweep:
         return [*said, f"results in {folder}{os.sep}; {written}"]
 
     def _tell(self, rows: Sequence[Row], entries: Sequence[Entry], said: Sequence[str], *, interrupted: bool) -> None:
-        from poisson.cli.terminal import table
+        from poisson.cli.terminal import told
         from poisson.run.sweep_table import cells, columns_of
 
         if self.json:
@@ -162,8 +162,7 @@ class Sweep:
                 notes.append(
                     f"interrupted: {len(rows)} of {len(entries)} solved; run the same command again to continue"
                 )
-            headings = [column.heading for column in shown.columns]
-            say("\n".join([shown.title, "", table(headings, shown.cells()), *notes, *said]))
+            say("\n".join([told(shown), *notes, *said]))
 
 
 _FOLDER = {FileChoice.PLACE: " with --folder"}
@@ -172,7 +171,7 @@ _FOLDER = {FileChoice.PLACE: " with --folder"}
 def report(case: str, rows: Sequence[Row], width: int) -> Report:
     """The rows for people: the columns that say something, and of these the most important ones that fit."""
     from poisson.case import toml
-    from poisson.perf.report import Report
+    from poisson.output.table import Report
     from poisson.run.sweep_table import cells
 
     keys = list(rows[0].values)
@@ -201,7 +200,7 @@ def report(case: str, rows: Sequence[Row], width: int) -> Report:
 
 def _columns(rows: Sequence[Row]) -> list[Column]:
     """The columns that people may see, those of the keys first."""
-    from poisson.perf.report import Column
+    from poisson.output.table import Column
 
     values = list(dict.fromkeys(name for row in rows for name in row.quantities))
     points = [Column(name, name, ".6g") for name in values if name.startswith("u(")]
@@ -231,7 +230,7 @@ LESS = ("flux", "setup", "error_max", "residual", "u_mean", "energy", "u_min", "
 
 
 def _width(report: Report) -> int:
-    lines = [[column.heading for column in report.columns], *report.cells()]
+    lines = [report.headers, *report.cells()]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return sum(widths) + 2 * (len(widths) - 1)
 

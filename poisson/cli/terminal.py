@@ -8,7 +8,6 @@ falls and not from a share of the work done; and the words.
 
 from __future__ import annotations
 
-import importlib.metadata
 import io
 import math
 import os
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from poisson.backends import BackendInfo
+    from poisson.output.table import Report
     from poisson.run.neighbours import Neighbourhood
 
 _SAMPLE_SECONDS = 0.125
@@ -181,8 +181,10 @@ def installation(backends: Iterable[BackendInfo]) -> str:
 
 def versions() -> list[tuple[str, str]]:
     """The versions of this package, of Python and of the packages that it needs, and the system."""
+    from importlib import metadata  # which takes long
+
     found = [("poisson", __version__), ("Python", platform.python_version())]
-    found += [(name, importlib.metadata.version(name)) for name in _PACKAGES]
+    found += [(name, metadata.version(name)) for name in _PACKAGES]
     system = f"{platform.system()} {platform.release()} {platform.machine()}, {quantity(os.cpu_count() or 1, 'CPU')}"
     return [*found, ("system", system)]
 
@@ -220,6 +222,11 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         # Nothing stands after the last column, so its longest text need not be underlined.
         rules[-1] = Text("-" * len(headers[-1]))
     return _aligned(["right" if right else "left" for right in numeric], [headers, rules, *body])
+
+
+def told(report: Report) -> str:
+    """A report for people."""
+    return "\n".join([report.title, "", table(report.headers, report.cells()), *report.notes])
 
 
 def aligned(notes: Sequence[tuple[str, str]]) -> str:

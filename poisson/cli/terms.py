@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Terms that all commands share: exit codes, the class of commands, their output, and the values of options."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import io

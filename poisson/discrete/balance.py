@@ -81,8 +81,7 @@ def balanced(discretisation: Discretisation, xp: ModuleType, of_f: tuple[float, 
     if not found.compatible:
         raise IncompatibleSource(
             f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but {numbers}, and the grid explains at "
-            f"most {found.tolerance:.2g}: subtract {found.defect / volume:.6g} from equation.f, or correct the "
-            "boundary"
+            f"most {found.tolerance:.2g}: subtract {found.defect / volume:.6g} from equation.f, or correct the boundary"
         )
     log.info(
         "singular problem (no dirichlet face, c = 0): %s; subtracted from f, and the mean of u is set to zero", numbers

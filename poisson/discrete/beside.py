@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Values at few nodes of an array, and the rows of the operator beside surfaces."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -16,6 +14,11 @@ Values = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
+def firsts(nodes: Indices) -> Indices:
+    """Where each of some nodes is first, given them in ascending order."""
+    return np.flatnonzero(np.diff(nodes, prepend=-1))
+
+
 @dataclass(frozen=True)
 class Sparse:
     """Values at some nodes of an array, by their places in C order, which ascend."""
@@ -25,11 +28,11 @@ class Sparse:
     shape: tuple[int, ...]
 
     @staticmethod
-    def least(nodes: Indices, values: Values, shape: tuple[int, ...]) -> Sparse:
+    def least(nodes: Indices, values: Values, shape: tuple[int, ...]) -> "Sparse":
         """The least of the values that are given at a node, in any order, where it is not 1."""
         order = np.argsort(nodes, kind="stable")
         nodes, values = nodes[order], values[order]
-        first = np.flatnonzero(np.diff(nodes, prepend=-1))
+        first = firsts(nodes)
         values = np.minimum.reduceat(values, first) if first.size else values
         kept = values != 1.0
         return Sparse(nodes[first][kept], values[kept], shape)
@@ -86,27 +89,31 @@ class Sparse:
 class Rows:
     """The rows in which A of Shortley and Weller differs from the symmetric one, at the M nodes beside surfaces.
 
-    With r = f − A u of the symmetric form the residual there is scale · (r − diagonal u + Σ weights u(beside) −
+    With r = f − A u of the symmetric form the residual there is scale · (r − diagonal u + Σ weight u(beside) −
     constant). The scale makes the diagonal that of the symmetric form, as the part of a control volume would that is
     left outside of the bodies.
 
     `index`: of the M nodes in an array. `beside`: of their neighbours, for each side of each axis, shape ``(K, M)``.
-    `weights`: of the same shape; 0 for what is inside. `terms`: what the surfaces add to f there. `links`: the part of
-    the diagonal that each whole link has, of the shape of `weights`. `rest`: c without the terms of the surfaces.
-    `share`: the part of the control volume outside of the bodies. `nodes`: their places on the whole grid in C order.
-    `place`: their numbers among the nodes of all processes beside surfaces, of which there are `size`. `ends`: their
-    ends of cut links among all of `Cuts`. `extra`: what g of each is multiplied by in `constant`.
+    `weights`: which rows have a first one, a second and so on, for which node of the array, and the weight. `terms`:
+    what the surfaces add to f there. `links`: the part of the diagonal that each whole link has, of the shape of
+    `beside`. `rest`: c without the terms of the surfaces. `pull`, `give`: what u of the neighbours and r are multiplied
+    by in the u that leaves a row without a residual. `share`: the part of the control volume outside of the bodies.
+    `nodes`: their places on the whole grid in C order. `place`: their numbers among the nodes of all processes beside
+    surfaces, of which there are `size`. `ends`: their ends of cut links among all of `Cuts`. `extra`: what g of each is
+    multiplied by in `constant`.
     """
 
     index: tuple[Indices, ...]
     beside: tuple[Indices, ...]
     scale: Values
     diagonal: Values
-    weights: Values
+    weights: tuple[tuple[Any, ...], ...]
     constant: Values
     terms: Values
     links: Values
     rest: Values
+    pull: Values
+    give: Values
     share: Values
     nodes: Indices
     place: Indices
@@ -114,13 +121,15 @@ class Rows:
     ends: Indices
     extra: Values
 
-    def on(self, xp: ModuleType) -> Rows:
+    def on(self, xp: ModuleType) -> "Rows":
         """The same for arrays of a module, numpy or that of a device."""
         if xp is np:
             return self
         index, beside = (tuple(map(xp.asarray, each)) for each in (self.index, self.beside))
-        names = ("scale", "diagonal", "weights", "constant", "terms")
-        return replace(self, index=index, beside=beside, **{name: xp.asarray(getattr(self, name)) for name in names})
+        weights = tuple((xp.asarray(row), tuple(map(xp.asarray, at)), xp.asarray(w)) for row, at, w in self.weights)
+        names = ("scale", "diagonal", "constant", "terms", "pull", "give")
+        values = {name: xp.asarray(getattr(self, name)) for name in names}
+        return replace(self, index=index, beside=beside, weights=weights, **values)
 
     def correct(self, u: Any, r: Any) -> None:
         """Make the residual of the symmetric form that of this one."""
@@ -130,5 +139,12 @@ class Rows:
         """Make A u of the symmetric form that of this one."""
         au[self.index] = self.scale * (au[self.index] + self._more(u))
 
+    def relax(self, r: Any, u: Any, found: Any) -> None:
+        """Write the values that leave these rows of r = A u without a residual, given those of their neighbours."""
+        found[self.index] = self.give * r[self.index] + (self.pull * u[self.beside]).sum(axis=0)
+
     def _more(self, u: Any) -> Any:
-        return self.diagonal * u[self.index] - (self.weights * u[self.beside]).sum(axis=0)
+        found = self.diagonal * u[self.index]
+        for rows, beside, weights in self.weights:
+            found[rows] -= weights * u[beside]
+        return found

@@ -11,7 +11,7 @@ with Z the indicators of the groups and V the control volumes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class Clusters:
     (members,)): the numbers of the nodes in C order, without padding: one group after the other, in each ascending. A
     backend copies NumPy arrays to where its own are. `starts` (int64 array, shape (groups + 1,)): where each group
     begins in `nodes`, and their end. `factors` (float64 array, shape (groups,)): 0.7 / (Zᵀ V A Z) of each. `across`:
-    of a part, the groups that other parts have nodes of. `of_all`: how many groups and members all parts have.
+    of a part, the groups that other parts have nodes of. `of_all`: `size`, if it does not follow from the arrays.
     """
 
     lattice: Lattice
@@ -45,7 +45,7 @@ class Clusters:
     starts: Any
     factors: Any
     across: Across | None = None
-    of_all: tuple[int, int] | None = None
+    of_all: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.nodes.dtype != np.int32 or self.starts.dtype != np.int64 or self.factors.dtype != np.float64:
@@ -61,9 +61,16 @@ class Clusters:
         return int(self.factors.size)
 
     @property
-    def size(self) -> tuple[int, int]:
-        """How many groups and members there are, on all parts together."""
-        return self.of_all or (self.count, int(self.nodes.size))
+    def size(self) -> tuple[int, int, int]:
+        """Groups and members on all parts together, and the sum of the squares of the members of each group."""
+        counts = self.starts[1:] - self.starts[:-1]
+        return self.of_all or (self.count, int(self.nodes.size), int((counts * counts).sum()))
+
+    @property
+    def without_members(self) -> Clusters:
+        """The same for a backend that has copied the members to a place of its own."""
+        none = {name: getattr(self, name)[:0].copy() for name in ("nodes", "starts", "factors")}
+        return replace(self, **none, of_all=self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +86,13 @@ class Across:
     factors: NDArray[np.float64]
 
 
-def clusters_of(stencil: FullStencil, coefficients: NDArray[Any], threshold: float) -> Clusters:
+def clusters_of(stencil: FullStencil, coefficients: NDArray[Any], threshold: float, part: float = 1.0) -> Clusters:
     """The components of two nodes or more that strong links join: link > threshold √(d_i d_j), with d = diag(V A).
 
     Fixed nodes belong to none, nor do nodes without an equation.
 
     `stencil`: A. `coefficients` (array of the shape of `FullStencil.stack`): its coefficients on the host. `threshold`:
-    between 0 and 1.
+    between 0 and 1. `part`: of all nodes that a group has at most; larger ones have no correction.
     """
     from scipy import sparse  # 0.1 s
     from scipy.sparse.csgraph import connected_components
@@ -117,7 +124,8 @@ def clusters_of(stencil: FullStencil, coefficients: NDArray[Any], threshold: flo
         leaving = label[here] != label[there]
         for end in (here, there):
             loose += np.bincount(label[end[leaving]], values[leaving], groups)
-    kept = (np.bincount(label, minlength=groups) > 1) & (loose > LOOSE * np.bincount(label, diagonal.ravel(), groups))
+    sizes = np.bincount(label, minlength=groups)
+    kept = (sizes > 1) & (sizes <= part * sizes.sum()) & (loose > LOOSE * np.bincount(label, diagonal.ravel(), groups))
     nodes = np.flatnonzero(kept[label])
     nodes = nodes[np.argsort(label[nodes], kind="stable")]
     sizes = np.bincount(label[nodes], minlength=groups)[kept]

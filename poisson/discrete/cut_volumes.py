@@ -7,8 +7,6 @@ along each of its diagonals, and the mean of all divisions taken, so that mirror
 surface in a control volume is what closes its open faces (Gauss's theorem), to rounding.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -22,6 +20,7 @@ from poisson.discrete.beside import Sparse
 from poisson.mesh.axis import Axis
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.system import CARTESIAN
 
 Values = NDArray[np.float64]
 
@@ -97,7 +96,7 @@ class CutVolumes:
         values = np.concatenate([faces.values[upper], faces.values[last]])
         return Sparse.least(np.ravel_multi_index(tuple(at), lattice.array_shape), values, lattice.array_shape)
 
-    def closing(self, axis: int, faces: tuple[NDArray[np.int64], ...]) -> CutVolumes:
+    def closing(self, axis: int, faces: tuple[NDArray[np.int64], ...]) -> "CutVolumes":
         """The same with some faces across an axis that are closed, too."""
         before = self.faces[axis]
         nodes = np.ravel_multi_index(faces, before.shape)
@@ -122,7 +121,9 @@ def cut_volumes(lattice: Lattice, pieces: Sequence[Piece], closed: NDArray[np.in
     first and the last are alike where it wraps. Of several the least counts, and where there is none all is open.
     `closed`: nodes whose whole volume is closed beside.
     """
-    lines = [corners(axis) for axis in lattice.axes]
+    lines, around = [corners(axis) for axis in lattice.axes], lattice.system != CARTESIAN
+    if around:  # in r²/2 the weight r is 1
+        lines[0] = lines[0] ** 2 / 2.0
     dimension, shape = lattice.dimension, lattice.array_shape
     cut, shut, beside, body = _looked_at(shape, pieces)
     part = _of_cube(beside)
@@ -157,6 +158,9 @@ def cut_volumes(lattice: Lattice, pieces: Sequence[Piece], closed: NDArray[np.in
             numbers = [np.concatenate(pair) for pair in zip(numbers, again, strict=True)]
         more = tuple(count + (span == place) for span, count in enumerate(shape))
         faces.append(Sparse.least(np.ravel_multi_index(tuple(numbers), more), values, more))
+    if around:
+        centres[:, 0] = np.sqrt(2.0 * centres[:, 0])
+        surface[:, 0] *= centres[:, 0]
     used = (surface != 0.0).any(axis=1)
     cut = tuple(index[used] for index in cut)
     return CutVolumes(volumes, tuple(faces), cut, surface[used], centres[used], body[used])

@@ -224,7 +224,8 @@ class Discretisation:
                     values = sampling.face_value(self.problem, xp, face, block)
                     least, largest = min(least, float(values.min())), max(largest, float(values.max()))
         if surface := self.surface:
-            least, largest = min(least, surface.range[0]), max(largest, surface.range[1])
+            ends = surface.range
+            least, largest = min(least, ends[0]), max(largest, ends[1])
         least, largest = -self.largest(-least)[0], self.largest(largest)[0]
         return (least, largest) if least <= largest else (0.0, 0.0)
 
@@ -297,7 +298,9 @@ class Discretisation:
         return sampling.nodes(self.problem, xp, "equation.exact", self.problem.exact, block)
 
     def _a(self, xp: ModuleType, block: Block) -> Any:
-        found = self._coefficient(xp, "equation.a", self.problem.a, block, sampling.limit_of_a(self.problem))
+        found = self._coefficient(
+            xp, "equation.a", self.problem.a, block, sampling.limit_of_a(self.problem.mean, self.problem.a)
+        )
         if (surface := self.surface) and surface.media:
             surface.inside.write(xp, found, block)
         return found

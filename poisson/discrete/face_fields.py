@@ -9,17 +9,15 @@ face itself is a convolution in its plane, diagonal in the cosines or sines of t
 Eastwood, "Computer simulation using particles", 1988, section 6.5). All of it are products of matrices.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
 
 from poisson.discrete.green import Times, on_a_line
 from poisson.discrete.operator import Operator
@@ -35,6 +33,8 @@ HERE, BEYOND = ((0, 1.0),), ((1, 1.0),)
 ALONE, TILE = 1 << 18, 24
 """Multiplications that OpenBLAS makes in one thread. Others would keep it waiting on a machine that is busy, and
 then the threads of the library. Rows and columns of a tile of a larger product."""
+SHARED = 1 << 26
+"""Multiplications, in all products, that several threads share."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,8 @@ class Open:
         return self.to_modes.transpose(0, 2, 1)
 
     def factors(self, times: Times) -> Values:
-        found = np.asarray(fft.dct(self.kernels(times)[:, : self.reach + 1], type=1, axis=1)) / self.reach
+        kernels = self.kernels(times)[:, : self.reach + 1]
+        found = np.fft.rfft(np.concatenate([kernels, kernels[:, -2:0:-1]], axis=1)).real / self.reach  # of cosines
         found[:, [0, -1]] /= 2.0
         return found
 
@@ -168,6 +169,30 @@ class Product:
     out: Values
     terms: tuple[tuple[Values, Values], ...]
     scale: Values | None = None
+
+    @property
+    def multiplications(self) -> int:
+        return sum(self.out.size * left.shape[-1] for left, _ in self.terms)
+
+    def parts(self) -> "Iterator[Product]":
+        """The products of the classes along z."""
+        for number in range(self.out.shape[0]):
+
+            def part(array: Values, number: int = number) -> Values:
+                return array[number : number + 1] if len(array) > 1 else array
+
+            terms = tuple((part(left), part(right)) for left, right in self.terms)
+            yield Product(part(self.out), terms, None if self.scale is None else part(self.scale))
+
+    def run(self) -> None:
+        """Write the sum."""
+        (left, right), *more = self.terms
+        _multiply(left, right, self.out)
+        for left, right in more:
+            _multiply(left, right, part := np.empty_like(self.out))
+            np.add(self.out, part, out=self.out)
+        if self.scale is not None:
+            np.multiply(self.out, self.scale, out=self.out)
 
 
 class FaceProducts:
@@ -247,16 +272,16 @@ class FaceProducts:
         table = np.stack(distances).reshape(len(distances), -1).T
         return line.between_planes(table, planes, HERE).reshape(-1, *rest.shape)
 
-    def run(self) -> None:
-        """From the charges in `planes` to the fields."""
-        for product in (each for stage in self.stages for each in stage):
-            (left, right), *more = product.terms
-            _multiply(left, right, product.out)
-            for left, right in more:
-                _multiply(left, right, part := np.empty_like(product.out))
-                np.add(product.out, part, out=product.out)
-            if product.scale is not None:
-                np.multiply(product.out, product.scale, out=product.out)
+    def run(self, threads: int = 1) -> None:
+        """From the charges in `planes` to the fields, by so many threads where there is enough to do for them."""
+        whole = sum(product.multiplications for stage in self.stages for product in stage)
+        if threads == 1 or whole < SHARED:
+            for product in (each for stage in self.stages for each in stage):
+                product.run()
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            for stage in self.stages:
+                list(pool.map(Product.run, [part for product in stage for part in product.parts()]))
 
 
 def _multiply(left: Values, right: Values, out: Values) -> None:
@@ -301,11 +326,12 @@ class FaceFields:
     """The field on the open faces.
 
     `far`: the operator beyond them, with constant coefficients. `faces`: whether each face is open. `xp`: the module of
-    the arrays.
+    the arrays. `threads`: for products.
     """
 
-    def __init__(self, far: Operator, faces: Sequence[bool], xp: Any) -> None:
+    def __init__(self, far: Operator, faces: Sequence[bool], xp: Any, threads: int = 1) -> None:
         self.array_module = self._xp = xp
+        self._run = {"threads": threads} if xp is np else {}
         self._far = far
         lattice = far.lattice
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
@@ -340,7 +366,7 @@ class FaceFields:
                 empty = self._xp.zeros(shape)
                 given = [charges.get((face, beyond), empty).reshape(shape) for face in self._faces if face // 2 == axis]
                 plane[...] = self._fold(axis, self._xp.stack(given))
-            products.run()
+            products.run(**self._run)
             for axis, plane in products.planes.items():
                 faces = [face for face in self._faces if face // 2 == axis]
                 for face, values in zip(faces, self._unfold(axis, plane), strict=True):
@@ -369,7 +395,9 @@ class FaceFields:
         return [other for other in reversed(range(self._far.dimension)) if other != axis]
 
     def layer(self, values: Any, face: int, inner: int = 0) -> Any:
-        """The nodes of an array on a face, or so many layers inside of it."""
+        """The nodes of an array on a face, or so many layers inside of it; or what layers have of them."""
+        if isinstance(values, dict):
+            return values[face, inner]
         place = array_axis(face // 2, values.ndim)
         return self._xp.moveaxis(values, place, 0)[-1 - inner if face % 2 else inner]
 
@@ -391,7 +419,11 @@ class FaceFields:
 
     def correct(self, u: Any) -> None:
         """Add to u on the open faces, where it is zero, the field of what is inside, as `changes` has it."""
-        values, fields = self.changes(u)
+        self.correct_from(u, u)
+
+    def correct_from(self, u: Any, layers: Any) -> None:
+        """The same with layers of u, which the array does not have yet."""
+        values, fields = self.changes(layers)
         for face in self._faces:
             self.write(u, face, values[face] + fields[face])
 

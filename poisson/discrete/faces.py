@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Contributions of the faces of a problem to whole arrays, evaluated once for many sources."""
 
-from __future__ import annotations
-
 import copy
 from types import ModuleType
 from typing import Any
@@ -56,7 +54,7 @@ class FaceTerms:
             if values.any():
                 self._terms.append((where, values))
 
-    def on(self, xp: ModuleType) -> FaceTerms:
+    def on(self, xp: ModuleType) -> "FaceTerms":
         """The same for arrays of a module, numpy or that of a device."""
         if xp is np:
             return self

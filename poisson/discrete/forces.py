@@ -72,7 +72,7 @@ def enclosure_of(surface: Surface) -> Enclosure:
         across = [other for other in range(surface.problem.lattice.dimension) if other != axis]
         area = math.prod(
             (lattice.axes[other].lengths[numbers[lattice.array_axis(other)]] for other in across),
-            start=np.ones(nodes.size),
+            start=np.full(nodes.size, lattice.turn),
         )
         for side, beside in enumerate(line.neighbours):
             at, other = numbers[place], list(numbers)
@@ -85,8 +85,9 @@ def enclosure_of(surface: Surface) -> Enclosure:
                 other[place] = line.link_numbers[side][at]
                 whole = surface.obstacles.links[axis].at(np.ravel_multi_index(tuple(other), shape)) == 1.0
                 failed |= set(owner[nodes[kept & ~whole]].tolist())
-            gap = line.gaps[np.minimum(line.link_numbers[side][at], line.gaps.size - 1)] * (2 * side - 1)
-            parts = (owner[nodes], np.full(nodes.size, axis), nodes, outer, gap, area)
+            link = np.minimum(line.link_numbers[side][at], line.gaps.size - 1)
+            gap = line.gaps[link] * (2 * side - 1)
+            parts = (owner[nodes], np.full(nodes.size, axis), nodes, outer, gap, area * line.sections[link])
             found.append([part[kept] for part in parts])
     body, axes, inner, outer, gap, area = (np.concatenate(column) for column in zip(*found, strict=True))
     return Enclosure(nodes, body.astype(np.int64), axes, inner, outer, gap, area, frozenset(failed))

@@ -13,13 +13,11 @@ other end is one. Links to nodes on fixed faces count like others. A node withou
 residual is 0, and smoothers leave u there.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -30,7 +28,7 @@ from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import over_slabs
-from poisson.mesh.lattice import Lattice
+from poisson.mesh.lattice import Lattice, OnLattice
 
 PLANES = 1 << 16
 """Nodes of an operator of links that one step makes a full stencil of: its arrays stay in the caches."""
@@ -82,7 +80,7 @@ class Stack:
 
 
 @dataclass(frozen=True, eq=False)
-class FullStencil:
+class FullStencil(OnLattice):
     """A symmetric operator with up to 9 points in 2D and 27 in 3D; the module has its formula.
 
     `lattice`: the nodes; their rules say which are fixed and which axes wrap. `offsets`: the neighbours with links, of
@@ -104,18 +102,6 @@ class FullStencil:
             raise ValueError("the node of an axis of one node has no neighbour along it")
 
     @property
-    def dimension(self) -> int:
-        return self.lattice.dimension
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.lattice.shape
-
-    @property
-    def array_shape(self) -> tuple[int, ...]:
-        return self.lattice.array_shape
-
-    @property
     def stack(self) -> Stack:
         """The arrays of the coefficients."""
         return Stack(1 + len(self.offsets), self.lattice)
@@ -125,7 +111,7 @@ class FullStencil:
         """Whether no two neighbours have indices of the same parities: an axis that wraps is even, or one node."""
         return all(not axis.wraps or axis.nodes % 2 == 0 or axis.nodes == 1 for axis in self.lattice.whole.axes)
 
-    def detached(self, ends: Rule = Rule.MIRROR) -> FullStencil:
+    def detached(self, ends: Rule = Rule.MIRROR) -> "FullStencil":
         """The nodes of a part as a lattice of their own, with a rule for its ends in a halo.
 
         Values that operations give the nodes in a halo have no meaning. Fixed nodes belong to no cluster.
@@ -189,7 +175,7 @@ class StencilTransfer:
         return Lattice(tuple(_under(axis) if halved else axis for axis, halved in axes))
 
     @property
-    def detached(self) -> StencilTransfer:
+    def detached(self) -> "StencilTransfer":
         """Between nodes of a part and those `under` it, as lattices of their own."""
         return replace(self, fine=self.fine.detached(), gathers=False) if self.fine.lattice.divided else self
 
@@ -220,6 +206,11 @@ class Maker(Protocol):
 
     dtype: np.dtype[Any]
 
+    @property
+    def array_module(self) -> ModuleType: ...
+
+    def empty(self, array_shape: tuple[int, ...], /) -> Any: ...
+
     def assemble(self, array_shape: tuple[int, ...], slab: Any, /) -> Any: ...
 
     def view(self, array: Any, /) -> Any: ...
@@ -243,19 +234,25 @@ def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullS
     links = None if operator.links is None else [backend.view(array) for array in operator.links]
     reaction = None if operator.reaction is None else backend.view(operator.reaction)
 
-    def slab(xp: ModuleType, start: int, stop: int) -> Any:
-        found = xp.empty((stop - start, *shape), dtype=into.dtype)
+    def fill(xp: ModuleType, found: Any, numbers: range, first: int, last: int) -> None:
+        planes = _Planes(xp, operator, links, reaction, first, last)
+        for place, number in enumerate(numbers):
+            found[place, first:last] = planes.link(kept[number - 1].index(1)) if number else planes.excess
 
-        def fill(first: int, last: int) -> None:
-            planes = _Planes(xp, operator, links, reaction, first, last)
-            for number in range(start, stop):
-                found[number - start, first:last] = planes.link(kept[number - 1].index(1)) if number else planes.excess
-
-        on_host = xp is np
-        over_slabs(shape, fill, getattr(backend, "threads", 1) if on_host else 1, PLANES if on_host else found.size)
+    def over_planes(xp: ModuleType, found: Any, numbers: range) -> Any:
+        threads, nodes = (getattr(backend, "threads", 1), PLANES) if xp is np else (1, found.size)
+        over_slabs(shape, partial(fill, xp, found, numbers), threads, nodes)
         return found
 
-    return FullStencil(lattice, kept, into.assemble((1 + len(kept), *shape), slab))
+    def slab(xp: ModuleType, start: int, stop: int) -> Any:
+        return over_planes(xp, xp.empty((stop - start, *shape), dtype=into.dtype), range(start, stop))
+
+    stack = 1 + len(kept), *shape
+    if lattice.divided or into.array_module is not np:
+        return FullStencil(lattice, kept, into.assemble(stack, slab))
+    coefficients = into.empty(stack)
+    over_planes(np, into.view(coefficients), range(stack[0]))
+    return FullStencil(lattice, kept, coefficients)
 
 
 class _Planes:

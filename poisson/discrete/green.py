@@ -14,15 +14,12 @@ Where nothing makes it decay, c + λ = 0, a constant is to be chosen. In the pla
 with r in L, and on a line it is −|x| / 2a, times the areas of the cells.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
 
 from poisson.discrete.operator import Operator
 
@@ -48,11 +45,12 @@ def heat_kernels(most: int, z: Values) -> Values:
     limit = max(60.0, WIDE * most * most)
     early = int(np.searchsorted(z, limit))
     if early:
-        points = fft.next_fast_len(2 * (most + 8 + math.ceil(math.sqrt(80.0 * limit))))
+        least = 2 * (most + 8 + math.ceil(math.sqrt(80.0 * limit)))
+        points = min(odd << math.ceil(math.log2(least / odd)) for odd in (1, 3, 5, 9, 15))
         # The mean of e^(−z (1 − cos θ)) cos nθ by equal steps in θ: nothing but what is aliased is lost.
         sines = np.sin(np.arange(points // 2 + 1) * (math.pi / points)) ** 2
         for row in range(early):
-            found[row] = fft.irfft(np.exp(-2.0 * z[row] * sines), points)[: most + 1]
+            found[row] = np.fft.irfft(np.exp(-2.0 * z[row] * sines), points)[: most + 1]
     orders, late = 4.0 * np.arange(most + 1.0) ** 2, z[early:, np.newaxis]
     term = 1.0 / np.sqrt(2.0 * math.pi * late) * np.ones(most + 1)
     total = term.copy()
@@ -76,7 +74,7 @@ class Times:
     _kept: dict[tuple[int, float], Values] = field(default_factory=dict, repr=False)
 
     @staticmethod
-    def of(lines: Sequence[tuple[int, float]], far: Operator, least: float) -> Times:
+    def of(lines: Sequence[tuple[int, float]], far: Operator, least: float) -> "Times":
         """The times for open axes, given as their largest distances and their weights a/h².
 
         `far`: the operator. `least`: c with the least eigenvalue of the closed axes.

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Nodes inside the box that keep their values, and links of zero: what follows from both for the whole operator."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.errors import CaseError
+from poisson.mesh.grid import SLAB_NODES, over_slabs
 from poisson.words import quantity
 
 if TYPE_CHECKING:
@@ -47,20 +47,22 @@ def masked(
     if lattice.divided:
         raise ValueError("the mask of a whole lattice, and this is a part")
     reaction = operator.reaction
-    c = np.full(shape, operator.c) if reaction is None else np.asarray(fetch(reaction), dtype=np.float64)
+    c = operator.c if reaction is None else np.asarray(fetch(reaction), dtype=np.float64)
     links = [np.asarray(fetch(array)) > 0.0 for array in operator.links or ()]
     links = links or [np.ones(shape, dtype=bool)] * len(shape)
     on_faces = np.ones(shape, dtype=bool)
     on_faces[lattice.free] = False
     held = on_faces | fixed
-    held |= without_links(operator, links) & (c == 0.0)
+    alone = without_links(operator, links)
+    held |= alone & (c == 0.0)
     number = parts(operator, links, held)
     holds = np.zeros(number.max(initial=-1) + 1, dtype=bool)
     holds[number[~held & (c > 0.0)]] = True
+    ties = bool(np.any(held & ~alone))
     for axis, line in enumerate(lattice.axes):
         if holds.all():
             break
-        for link, beside in _beside(operator, axis, links[axis]):
+        for link, beside in _beside(operator, axis, links[axis]) if ties else ():
             holds[number[~held & link & beside(held)]] = True
         on_wall = np.broadcast_to(lattice.along(axis, line.couplings[2]) > 0.0, shape)
         holds[number[~held & on_wall & links[axis]]] = True
@@ -78,7 +80,8 @@ def masked(
             "every value that is given: hold one of them"
         )
     free = ~held
-    ends = (float(c[free].min()), float(c[free].max())) if free.any() else (0.0, 0.0)
+    values = np.broadcast_to(c, shape)[free] if reaction is not None else np.array([operator.c] * bool(free.any()))
+    ends = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     before = operator.coefficients or Coefficients(None, None, (operator.a, operator.a), ends)
     found = replace(
         before,
@@ -99,25 +102,52 @@ def insulated(operator: Operator, backend: Any) -> Operator:
     before = operator.coefficients
     assert before is not None and before.links is not None
     if backend.dtype != np.float64:
-        raise CaseError(["equation.a: 0 at some nodes; allowed in float64 or mixed precision"])
+        raise CaseError("equation.a: 0 at some nodes; allowed in float64 or mixed precision")
     lattice, every = operator.lattice, (1,) * operator.dimension
     fetch = partial(backend.sample, lattice=lattice, steps=every) if lattice.divided else backend.to_host
-    links = tuple(map(fetch, before.links))
     c = None if before.c is None else fetch(before.c)
-    least = min(float(np.min(link, initial=np.inf, where=link > 0.0)) for link in links)
+    if lattice.divided or not backend.views:
+        found = [_open(np, 1, fetch(link)) for link in before.links]
+    else:
+        with backend.ordered():
+            found = [_open(backend.array_module, backend.threads, backend.view(link)) for link in before.links]
+    links, ends = zip(*found, strict=True)
+    least = min(ends)
     if not least < np.inf:
-        raise CaseError(["equation.a: 0 at one of any two neighbours; allowed: a > 0 somewhere at both"])
+        raise CaseError("equation.a: 0 at one of any two neighbours; allowed: a > 0 somewhere at both")
     log.info("a is 0 at some nodes: nothing flows there, and u keeps its initial guess")
     given = replace(before, links=links, c=c, a_range=(least, before.a_range[1]))
     whole = replace(operator, lattice=lattice.whole, coefficients=given)
     part = np.ix_(*(line.index for line in reversed(lattice.axes)))
     try:
-        found = masked(whole, np.zeros(whole.array_shape, dtype=bool), np.asarray, lambda c: backend.from_host(c[part]))
-        assert found.coefficients is not None
-        return replace(found, lattice=lattice, coefficients=replace(found.coefficients, links=before.links))
+        put = (lambda c: backend.from_host(c[part])) if lattice.divided else backend.from_host
+        result = masked(whole, np.zeros(whole.array_shape, dtype=bool), np.asarray, put)
+        assert result.coefficients is not None
+        return replace(result, lattice=lattice, coefficients=replace(result.coefficients, links=before.links))
     except ValueError as error:
         cut = str(error).partition(":")[0]
-        raise CaseError([f"equation.a: {cut}; set a to 0 there, too, or connect them"]) from None
+        raise CaseError(f"equation.a: {cut}; set a to 0 there, too, or connect them") from None
+
+
+def _open(xp: ModuleType, threads: int, links: Any) -> tuple[Mask, float]:
+    """Where links are positive, on the host, and the least of these."""
+    found, on_host = xp.empty(links.shape, dtype=bool), xp is np
+
+    def look(start: int, stop: int) -> float:
+        xp.greater(links[start:stop], 0.0, out=found[start:stop])
+        return float(xp.where(found[start:stop], links[start:stop], np.inf).min())
+
+    least = min(over_slabs(links.shape, look, threads if on_host else 1, SLAB_NODES if on_host else found.size))
+    return found if on_host else found.get(), least
+
+
+def _taken(values: NDArray[Any], entries: NDArray[Any], place: int) -> NDArray[Any]:
+    """The values at entries along an axis of an array, of which all but the first and the last follow one another."""
+    if entries.size < 4:
+        return np.take(values, entries, axis=place)
+    whole = (slice(None),) * place
+    pieces = (entries[:1], slice(entries[1], entries[-2] + 1), entries[-1:])
+    return np.concatenate([values[(*whole, piece)] for piece in pieces], axis=place)
 
 
 def without_links(operator: Operator, links: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
@@ -127,6 +157,12 @@ def without_links(operator: Operator, links: Sequence[NDArray[Any]]) -> NDArray[
     # The entry of a node is that of one of its links, along any axis: so few nodes are to be looked at.
     if along:
         np.equal(links[along[0]], 0, out=found)
+    if 8 * np.count_nonzero(found) > found.size:
+        for axis in along:
+            closed = links[axis] == 0
+            for entries in lattice.axes[axis].link_numbers:
+                found &= _taken(closed, entries, lattice.array_axis(axis))
+        return found
     nodes = np.nonzero(found)
     alone = np.ones(nodes[0].size, dtype=bool)
     for axis in along:
@@ -143,7 +179,7 @@ def _beside(operator: Operator, axis: int, links: Mask) -> Iterator[tuple[Mask, 
     line, place = operator.lattice.axes[axis], operator.lattice.array_axis(axis)
     coupled = operator.couplings[axis] > 0.0
     for entries, nodes in zip(line.link_numbers, line.neighbours, strict=True):
-        yield coupled * np.take(links, entries, axis=place), partial(np.take, indices=nodes, axis=place)
+        yield coupled * _taken(links, entries, place), partial(_taken, entries=nodes, place=place)
 
 
 def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -184,6 +220,8 @@ def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) ->
         np.minimum.at(firsts, part, np.concatenate([first, np.ravel_multi_index(lone, free.shape)]))
         firsts[part[0]] = -1
         part = np.argsort(np.argsort(firsts))[part]
+    if part.max(initial=0) <= 1:
+        return np.subtract(free, 1, dtype=np.int32)
     found: NDArray[np.int32] = (part - 1).astype(np.int32)[labels]
     return found
 

@@ -7,8 +7,6 @@ alone, at any θ; of first order where the surface lies askew to the axes, becau
 a jump, then counts, too. The mean by area of a over the face that the link goes through has larger errors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -17,6 +17,7 @@ F. Gibou, J. Comput. Phys. 376, 2019).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -111,10 +112,8 @@ class Obstacles:
                 links = self.links[axis].on(tuple(block)).squeeze(place)
                 if np.abs(links - self.open.on_face(self.lattice, face)).max() > LEAST:
                     raise CaseError(
-                        [
-                            f"boundary.{name}: a neumann or robin body reaches this face, half a cell before the "
-                            "nodes; allowed: nodes on the face, or a body whose surface is at right angles to it"
-                        ]
+                        f"boundary.{name}: a neumann or robin body reaches this face, half a cell before the "
+                        "nodes; allowed: nodes on the face, or a body whose surface is at right angles to it"
                     )
 
     @cached_property
@@ -138,7 +137,9 @@ class Obstacles:
 
     def _on_nodes(self, values: Values) -> Sparse:
         lengths = [axis.lengths for axis in reversed(self.lattice.axes)]
-        volumes = np.prod([along[index] for along, index in zip(lengths, self.open.cut, strict=True)], axis=0)
+        volumes = math.prod(
+            (along[index] for along, index in zip(lengths, self.open.cut, strict=True)), start=self.lattice.turn
+        )
         nodes, used = np.ravel_multi_index(self.open.cut, self.lattice.array_shape), values != 0.0
         return Sparse(nodes[used], (values / volumes)[used], self.lattice.array_shape)
 
@@ -167,7 +168,7 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Value
     nodes = [axis.coordinates[found.cut[lattice.array_axis(number)]] for number, axis in enumerate(lattice.axes)]
     distance = sum((place - node) * along for place, node, along in zip(points, nodes, found.normals.T, strict=True))
     here = a().reshape(lattice.array_shape)[found.cut] if alpha.any() else 1.0
-    passed = found.areas / np.maximum(1.0 + alpha * distance / here, PASSED)
+    passed = lattice.turn * found.areas / np.maximum(1.0 + alpha * distance / here, PASSED)
     return Obstacles(lattice, found, g * passed, alpha * passed, passed)
 
 
@@ -186,7 +187,7 @@ def _require_insulator(number: int, body: Body) -> None:
     """Refuse a flow through a surface that only a mask describes: its area is not known."""
     g = body.value
     if body.kind != NEUMANN or not (isinstance(g, Expression) and g.is_constant and g.value == 0.0):
-        raise CaseError([f"body.{number}.{body.kind}: a mask of nodes; allowed: neumann = 0, or a surface"])
+        raise CaseError(f"body.{number}.{body.kind}: a mask of nodes; allowed: neumann = 0, or a surface")
 
 
 def _at_corners(level: Level) -> tuple[Values, tuple[slice, ...]]:
@@ -252,10 +253,8 @@ def _with_thin_ones(
         g, alpha = bodies[number - 1].value, bodies[number - 1].alpha
         if not (isinstance(g, Expression) and g.is_constant and g.value == 0.0) or may_absorb(alpha):
             raise CaseError(
-                [
-                    f"body.{number}: it is thinner than a cell somewhere, where its area is not known; allowed: "
-                    "neumann = 0, or a finer grid"
-                ]
+                f"body.{number}: it is thinner than a cell somewhere, where its area is not known; allowed: "
+                "neumann = 0, or a finer grid"
             )
     return found
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poisson.mesh.boundary import Rule
-from poisson.mesh.lattice import Lattice
+from poisson.mesh.lattice import Lattice, OnLattice
 
 if TYPE_CHECKING:
     from poisson.discrete.beside import Rows
@@ -65,7 +65,7 @@ class Coefficients:
 
 
 @dataclass(frozen=True)
-class Operator:
+class Operator(OnLattice):
     """A u = −∇·(a∇u) + c u on nodes: all that a kernel needs to know.
 
     Where the lattice is a part of another one, the operator's norm, its spectrum and whether it is singular are those
@@ -92,24 +92,6 @@ class Operator:
     ) -> Operator:
         """The operator on equally spaced nodes: `Lattice.uniform`."""
         return Operator(Lattice.uniform(shape, spacing, rules), c, a, coefficients)
-
-    @property
-    def dimension(self) -> int:
-        return self.lattice.dimension
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Nodes along x, y(, z)."""
-        return self.lattice.shape
-
-    @property
-    def array_shape(self) -> tuple[int, ...]:
-        return self.lattice.array_shape
-
-    @property
-    def spacing(self) -> tuple[float, ...]:
-        """Distance between nodes along each axis, in L."""
-        return self.lattice.spacing
 
     @property
     def rules(self) -> tuple[Rule, ...]:

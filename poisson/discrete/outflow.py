@@ -11,8 +11,6 @@ Where faces meet, the node belongs to each of them: the link along an axis count
 the axis; the other terms are shared evenly by the Dirichlet faces, so that each total stays of second order.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

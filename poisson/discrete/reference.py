@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The same discrete operator as a scipy.sparse matrix, and its direct solution: what all else is verified against."""
 
-from __future__ import annotations
-
 import math
 from functools import reduce
 from typing import Any
@@ -150,7 +148,7 @@ def assemble(discretisation: Discretisation) -> tuple[NDArray[np.float64], NDArr
 class _Host:
     """The maker of the coefficients of `operator_of`: NumPy alone, whatever a backend may do."""
 
-    dtype = np.dtype(np.float64)
+    dtype, views = np.dtype(np.float64), False
 
     def empty(self, array_shape: tuple[int, ...]) -> NDArray[np.float64]:
         return np.empty(array_shape)
@@ -163,7 +161,7 @@ class _Host:
 
     from_host = to_host
 
-    def bind(self, operator: Operator) -> _Links:
+    def bind(self, operator: Operator) -> "_Links":
         return _Links(operator)
 
 
@@ -205,13 +203,7 @@ def require_size(operator: Operator) -> None:
 
 
 def solve(discretisation: Discretisation) -> NDArray[np.float64]:
-    """Solve the discrete problem directly (`Direct.solution`).
-
-    Raises
-    ------
-    ResourceError
-        If the grid is too large.
-    """
+    """Solve the discrete problem directly (`Direct.solution`). Raises `ResourceError` if the grid is too large."""
     return Direct(discretisation).solution()
 
 

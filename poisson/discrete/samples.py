@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The values of coefficients as they are sampled: their range, and the arrays that values of other ones may take."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable
@@ -55,7 +53,7 @@ class Range:
         least, largest = self.ends
         if largest > float(limits.max) or (least < float(limits.tiny) and not from_zero):
             wanted = "scale the equation" if dtype == np.float64 else "use run.precision = 'float64'"
-            raise CaseError([f"{key}: the values from {least:g} to {largest:g} do not fit into {dtype.name}; {wanted}"])
+            raise CaseError(f"{key}: the values from {least:g} to {largest:g} do not fit into {dtype.name}; {wanted}")
 
 
 def _differ(before: Any, values: Any) -> bool:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.discrete.beside import Sparse
+from poisson.discrete.beside import Sparse, firsts
 from poisson.discrete.mask import parts
 from poisson.discrete.media import Media, media_of
 from poisson.discrete.obstacles import Obstacles, obstacles_of
@@ -63,7 +63,7 @@ class Surface:
     def __init__(self, problem: Problem) -> None:
         for position, body in enumerate(problem.bodies, start=1):
             if body.kind == FLOATING:
-                raise CaseError([f"body.{position}.{body.kind}: not solved for yet; allowed: dirichlet"])
+                raise CaseError(f"body.{position}.{body.kind}: not solved for yet; allowed: dirichlet")
         self.problem = problem
         assert problem.cuts is not None
         self.cuts: Cuts = problem.cuts
@@ -122,7 +122,7 @@ class Surface:
         a = self.problem.a
         if isinstance(a, (int, float)):
             return np.full(self.shape, float(a))
-        return np.asarray(nodes(self.problem, np, "equation.a", a, block, limit_of_a(self.problem)))
+        return np.asarray(nodes(self.problem, np, "equation.a", a, block, limit_of_a(self.problem.mean, a)))
 
     @cached_property
     def enclosure(self) -> Enclosure:
@@ -181,7 +181,7 @@ class Surface:
         lattice, volumes = self.problem.lattice, self.obstacles.open.volumes
         at = np.unravel_index(volumes.nodes, volumes.shape)
         lengths = [line.lengths[at[lattice.array_axis(axis)]] for axis, line in enumerate(lattice.axes)]
-        return float(((1.0 - volumes.values) * math.prod(lengths)).sum())
+        return lattice.turn * float(((1.0 - volumes.values) * math.prod(lengths)).sum())
 
     def open(self, xp: ModuleType, values: Any, block: Block) -> None:
         """Multiply values on a block by the open part of each control volume."""
@@ -351,7 +351,8 @@ class Surface:
                 again = where[:, where[place] == line.nodes - 2]
                 again[place] += 1
                 where = np.concatenate([where, again], axis=1)
-            nodes = np.unique(np.ravel_multi_index(tuple(where), self.shape))
+            nodes = np.sort(np.ravel_multi_index(tuple(where), self.shape))
+            nodes = nodes[firsts(nodes)]
             found.append(Sparse(nodes, np.zeros(nodes.size), self.shape))
         return tuple(found)
 
@@ -383,8 +384,8 @@ class Surface:
         return (float(values.min()), float(values.max())) if values.size else (np.inf, -np.inf)
 
     def sums(self, values: Values) -> Sparse:
-        nodes, first = np.unique(self.cuts.node, return_index=True)
-        return Sparse(nodes, np.add.reduceat(values, first) if nodes.size else values, self.shape)
+        nodes, first = self.cuts.node, firsts(self.cuts.node)
+        return Sparse(nodes[first], np.add.reduceat(values, first) if nodes.size else values, self.shape)
 
     def rows(
         self, lattice: Lattice, whole: Operator, operator: Callable[[], Operator], backend: Maker

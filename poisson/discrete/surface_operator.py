@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.discrete.beside import Rows
+from poisson.discrete.beside import Rows, firsts
 from poisson.discrete.mask import masked
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.discrete.share import numbers_of, pieces_of
@@ -137,7 +137,7 @@ def _rows(
     if not surface.holds:
         return None
     cuts, shape, dimension = surface.cuts, surface.shape, surface.problem.lattice.dimension
-    every = np.unique(cuts.node)
+    every = cuts.node[firsts(cuts.node)]
     place = np.flatnonzero(_within(lattice, np.unravel_index(every, shape)))
     nodes = every[place]
     ends = np.flatnonzero(np.isin(cuts.node, nodes)) if lattice.divided else np.arange(cuts.node.size)
@@ -186,16 +186,28 @@ def _rows(
     weights, links_left = extra.copy(), strength.copy()
     for each in (weights, links_left):
         each[axes, sides, row] = 0.0
+    # Obstacles may leave a node nothing.
+    scale = np.divide(before, after, out=np.ones(size), where=after > 0.0)
+    give = np.divide(1.0, before, out=np.zeros(size), where=before > 0.0)
+    weights, links_left = (each.reshape(2 * dimension, size) for each in (weights, links_left))
+    sides_of = np.unravel_index(beside.reshape(2 * dimension, size), lattice.array_shape)
+    # Most rows have one weight, that of the link on the other side of a surface.
+    rows_of, which = np.nonzero(weights.T)
+    number = np.arange(rows_of.size) - np.searchsorted(rows_of, rows_of)
+    columns = [number == column for column in range(int(number.max(initial=-1)) + 1)]
+    packed = [(rows_of[here], which[here]) for here in columns]
     return Rows(
         index=here,
-        beside=np.unravel_index(beside.reshape(2 * dimension, size), lattice.array_shape),
-        scale=np.divide(before, after, out=np.ones(size), where=after > 0.0),  # obstacles may leave a node nothing
+        beside=sides_of,
+        scale=scale,
         diagonal=extra.sum(axis=(0, 1)),
-        weights=weights.reshape(2 * dimension, size),
+        weights=tuple((at, tuple(part[to, at] for part in sides_of), weights[to, at]) for at, to in packed),
         constant=constant,
         terms=surface.terms[place],
-        links=links_left.reshape(2 * dimension, size),
+        links=links_left,
         rest=rest,
+        pull=scale * give * (links_left + weights),
+        give=give,
         share=share,
         nodes=nodes,
         place=place,

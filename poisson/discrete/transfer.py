@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Between the nodes of two lattices on the same box, axis by axis: `poisson.mesh.axis_transfer` has the tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

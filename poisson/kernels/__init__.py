@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The HIP kernel sources, as package data."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -14,8 +14,6 @@ whole axes, with the nodes counted from the first one of each part; a node that 
 weights of zero.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The faces of the box: their names, the kinds of condition, and how a stencil finds a neighbour across each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum

@@ -11,8 +11,6 @@ digits are kept where s is small and there are many nodes (W. K. Grassmann, M. I
 "Regenerative analysis and steady state distributions for Markov chains", Operations Research 33, 1985).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

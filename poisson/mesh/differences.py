@@ -15,8 +15,6 @@ are exact for polynomials up to degree p. The weights are the derivatives of the
 rational arithmetic.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,14 +27,14 @@ from poisson.errors import GridError
 from poisson.mesh.axis import plain_rules
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import AXES
-from poisson.mesh.lattice import Lattice
+from poisson.mesh.lattice import Lattice, OnLattice
 
 ORDERS = (2, 4, 6, 8)
 """The orders of accuracy that there are."""
 
 
 @dataclass(frozen=True)
-class Differences:
+class Differences(OnLattice):
     """First derivatives on the nodes of a grid.
 
     `lattice`: the nodes, at least ``order + 1`` along each axis; the second axis of a 1D grid has one. Of the ends of
@@ -69,33 +67,14 @@ class Differences:
     @staticmethod
     def uniform(
         shape: tuple[int, ...], spacing: tuple[float, ...], periodic: tuple[bool, ...], order: int = 2
-    ) -> Differences:
+    ) -> "Differences":
         """The differences of an order on equally spaced nodes: `Lattice.uniform`."""
         return Differences(Lattice.uniform(shape, spacing, plain_rules(*periodic)), order)
-
-    @property
-    def dimension(self) -> int:
-        return self.lattice.dimension
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Nodes along x, y(, z)."""
-        return self.lattice.shape
-
-    @property
-    def spacing(self) -> tuple[float, ...]:
-        """Distance between neighbouring nodes along each axis, in L."""
-        return self.lattice.spacing
 
     @property
     def periodic(self) -> tuple[bool, ...]:
         """Whether each axis is periodic."""
         return tuple(axis.wraps for axis in self.lattice.axes)
-
-    @property
-    def array_shape(self) -> tuple[int, ...]:
-        """Shape of an array on the grid: ``(ny, nx)`` or ``(nz, ny, nx)``."""
-        return self.lattice.array_shape
 
     @property
     def tabulated(self) -> tuple[bool, ...]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Names of the axes of a grid, the distances between nodes that float64 has room for, and ranges of its rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextvars import copy_context

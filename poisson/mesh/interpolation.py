@@ -6,8 +6,6 @@ Lagrange's in the coordinates themselves, so that the nodes need not be equally 
 (third with parabolas) where u is smooth; that of the values at the nodes, of second order, remains.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -30,14 +28,17 @@ def interpolate(grid: Lattice, values: NDArray[Any], points: Sequence[Any]) -> N
     """Values at points between the nodes.
 
     `grid`: the nodes. `values` (float array): of the grid's ``array_shape``, or with the components of a vector behind
-    that. `points` (sequence of float array): x(, y(, z)) of the points in L, in shapes that broadcast against each
-    other. Returns: an array of the shape that the coordinates broadcast to, with the components of a vector behind
-    that; of the type of `values`. Raises `GridError` if there is not one coordinate for each axis, their shapes do not
-    fit, one is not finite, or a point lies outside of the box along an axis that is not periodic.
+    that; of an array in a file the part around few points is read. `points` (sequence of float array): x(, y(, z)) of
+    the points in L, in shapes that broadcast against each other. Returns: an array of the shape that the coordinates
+    broadcast to, with the components of a vector behind that; of the type of `values`. Raises `GridError` if there is
+    not one coordinate for each axis, their shapes do not fit, one is not finite, or a point lies outside of the box
+    along an axis that is not periodic.
     """
     places = places_of(grid, points)
     shape, components = places[0].shape, values.shape[grid.dimension :]
     flat = [place.ravel() for place in places]
+    if flat[0].size > AT_ONCE:
+        values = np.asarray(values)
     found = np.empty((flat[0].size, *components), dtype=values.dtype)
     for start in range(0, found.shape[0], AT_ONCE):
         part = slice(start, start + AT_ONCE)
@@ -74,6 +75,10 @@ def _require_inside(name: str, low: float, high: float, wraps: bool, places: NDA
 def _interpolated(grid: Lattice, values: NDArray[Any], places: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     periods = [extent if wraps else 0.0 for extent, wraps in zip(grid.extent, grid.periodic, strict=True)]
     along = [nodes_and_weights(grid.coordinates(axis), periods[axis], place) for axis, place in enumerate(places)]
+    if not isinstance(values, np.ndarray):
+        around = [slice(int(nodes.min()), int(nodes.max()) + 1) for nodes, _ in along]
+        values = values[tuple(reversed(around))]
+        along = [(nodes - part.start, weights) for part, (nodes, weights) in zip(around, along, strict=True)]
     components = (1,) * (values.ndim - grid.dimension)
     found = np.zeros((places[0].size, *values.shape[grid.dimension :]))
     for entry in itertools.product(*(range(nodes.shape[1]) for nodes, _ in along)):

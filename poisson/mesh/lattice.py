@@ -317,3 +317,28 @@ class Lattice:
     def scaled(self, factor: float) -> Lattice:
         """The lattice with all lengths times a factor."""
         return replace(self, axes=tuple(axis.scaled(factor) for axis in self.axes))
+
+
+class OnLattice:
+    """The numbers of a lattice, as those of what stands on it."""
+
+    lattice: Lattice
+
+    @property
+    def dimension(self) -> int:
+        return self.lattice.dimension
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nodes along x, y(, z)."""
+        return self.lattice.shape
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of an array on the nodes: ``(ny, nx)`` or ``(nz, ny, nx)``."""
+        return self.lattice.array_shape
+
+    @property
+    def spacing(self) -> tuple[float, ...]:
+        """Distance between nodes along each axis, in L."""
+        return self.lattice.spacing

@@ -98,6 +98,7 @@ class Placement(ABC):
         self.points = self._points()
         if self.points.size < 3:
             raise ValueError(f"an axis of {self.points.size} {self.word}; at least 3 are needed")
+        self._divide()
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -167,6 +168,10 @@ class Placement(ABC):
         """The nodes that the marks place."""
 
     @abstractmethod
+    def _divide(self) -> None:
+        """Set the control widths, with their edges, the rules and the walls."""
+
+    @abstractmethod
     def beyond(self, points: Values, upper: bool) -> Values:
         """u at points between an end and the node next to it, for a unit of u at that node and no data on the face."""
 
@@ -180,28 +185,21 @@ class Nodes(Placement):
     word, meaning = "nodes", "coordinates"
     on_faces = True
 
-    def __init__(
-        self,
-        marks: Sequence[float] | Values,
-        kinds: tuple[Kind, Kind] = FREE,
-        alpha: tuple[float, float] = (0.0, 0.0),
-        power: int = 0,
-    ) -> None:
-        super().__init__(marks, kinds, alpha, power)
+    def _divide(self) -> None:
         gaps = self.gaps
         if self.wraps:
             self.widths = (gaps + np.roll(gaps, 1)) / 2.0
         else:
             self.widths = np.concatenate([gaps[:1], gaps[:-1] + gaps[1:], gaps[-1:]]) / 2.0
-            if power:
+            if self.power:
                 middles = (self.marks[:-1] + self.marks[1:]) / 2.0
                 self.edges = np.concatenate([self.marks[:1], middles, self.marks[-1:]])
-                self.widths = _integral(self.edges[:-1], self.edges[1:], power)
-            for end, kind in zip((0, -1), kinds, strict=True):
+                self.widths = _integral(self.edges[:-1], self.edges[1:], self.power)
+            for end, kind in zip((0, -1), self.kinds, strict=True):
                 if kind.rule is Rule.FIXED:
                     self.widths[end] *= 2.0
-        self.rules = kinds[0].rule, kinds[1].rule
-        self.walls = alpha
+        self.rules = self.kinds[0].rule, self.kinds[1].rule
+        self.walls = self.alpha
 
     def _points(self) -> Values:
         return self.marks[:-1] if self.wraps else self.marks
@@ -219,23 +217,16 @@ class Cells(Placement):
     word, meaning = "cells", "their boundaries"
     on_faces = False
 
-    def __init__(
-        self,
-        marks: Sequence[float] | Values,
-        kinds: tuple[Kind, Kind] = FREE,
-        alpha: tuple[float, float] = (0.0, 0.0),
-        power: int = 0,
-    ) -> None:
-        super().__init__(marks, kinds, alpha, power)
+    def _divide(self) -> None:
         even = np.linspace(*self.ends, self.marks.size)
         near = bool(np.all(np.abs(self.marks - even) <= 4.0 * np.spacing(np.abs(even).max())))
-        self.even, self.edges = near and alpha == (0, 0) and not power, self.marks
+        self.even, self.edges = near and self.alpha == (0, 0) and not self.power, self.marks
         self.widths = np.full_like(self.points, self.length / self.points.size) if self.even else np.diff(self.marks)
         self.rules = self._rule(0), self._rule(1)
         distances = self.widths[0] / 2.0, self.widths[-1] / 2.0
         self.walls = self._wall(0, float(distances[0])), self._wall(1, float(distances[1]))
-        if power:
-            self.widths = _integral(self.edges[:-1], self.edges[1:], power)
+        if self.power:
+            self.widths = _integral(self.edges[:-1], self.edges[1:], self.power)
 
     def _points(self) -> Values:
         return np.asarray((self.marks[:-1] + self.marks[1:]) / 2.0)

@@ -6,8 +6,6 @@ other axes. Of r alone, and of r and z, nothing depends on the angles, and integ
 cylinder's axis, 4π around a sphere's centre. φ is in radians.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

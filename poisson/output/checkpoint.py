@@ -5,8 +5,6 @@ The name of each says after how many iterations it was written. A file appears w
 there before the oldest goes, so that at any moment at least one stands that can be read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import re
@@ -166,12 +164,9 @@ def _whole(path: Path) -> Saved | None:
 def load(path: Path) -> Saved:
     """The state of a solve in a checkpoint or a result, after all its values were found to be whole.
 
-    Raises
-    ------
-    OutputError
-        If it cannot be read, or is damaged.
+    Raises `OutputError` if it cannot be read, or is damaged.
     """
-    describe_apart(path)
+    describe_apart(path, whole=True)
     return _read(path)
 
 

@@ -7,8 +7,6 @@ others, and of what its customary start and end (all bits set) give. Zeros befor
 a factor xⁿ for n bits.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable
 from functools import lru_cache

@@ -174,12 +174,12 @@ def compare(first: str | Path, second: str | Path, fields: Collection[str] = ())
         for name in fields:
             if name not in both:
                 raise CaseError(
-                    [f"no field {one_line(name)!r} in both results; common fields: {', '.join(sorted(both))}"]
+                    f"no field {one_line(name)!r} in both results; common fields: {', '.join(sorted(both))}"
                 )
         chosen = sorted((name for name in both if not fields or name in fields), key=lambda name: (name != "u", name))
         for name in chosen:
             if one.fields[name].ndim != other.fields[name].ndim:
-                raise CaseError([f"{one_line(name)} is a vector in only one of {first} and {second}"])
+                raise CaseError(f"{one_line(name)} is a vector in only one of {first} and {second}")
         of_u = 0.0
         if both.intersection(SCALED_BY_U, chosen):
             of_u = max(map(_largest, readers[0]("u", max(1, _SLAB_VALUES // one.row_size("u")))), default=0.0)
@@ -305,18 +305,18 @@ def _require_one_box(one: _Held, other: _Held) -> None:
     (lower, upper, shape, periodic), (others_lower, others_upper, others_shape, others_periodic) = one.grid, other.grid
     where = f"{one.path} and {other.path}"
     if len(shape) != len(others_shape):
-        raise CaseError([f"{where} have grids in {len(shape)}D and {len(others_shape)}D: nothing to compare"])
+        raise CaseError(f"{where} have grids in {len(shape)}D and {len(others_shape)}D: nothing to compare")
     if one.names != other.names:
         names = " and ".join(", ".join(each.names) for each in (one, other))
-        raise CaseError([f"{where} have axes {names}: nothing to compare"])
+        raise CaseError(f"{where} have axes {names}: nothing to compare")
     for axis, ends in enumerate(zip(lower, upper, others_lower, others_upper, strict=True)):
         slack = _SAME_CORNER * max(abs(end) for end in (*ends, ends[1] - ends[0]))
         if not (abs(ends[0] - ends[2]) <= slack and abs(ends[1] - ends[3]) <= slack):
             spans = f"[{ends[0]:.10g}, {ends[1]:.10g}] and [{ends[2]:.10g}, {ends[3]:.10g}]"
-            raise CaseError([f"{where} have different boxes, {spans} along {one.names[axis]}: nothing to compare"])
+            raise CaseError(f"{where} have different boxes, {spans} along {one.names[axis]}: nothing to compare")
     if periodic != others_periodic:
         axis = next(axis for axis in range(len(shape)) if periodic[axis] != others_periodic[axis])
-        raise CaseError([f"{where}: only one of the grids is periodic along {one.names[axis]}: nothing to compare"])
+        raise CaseError(f"{where}: only one of the grids is periodic along {one.names[axis]}: nothing to compare")
 
 
 def _readers(one: _Held, other: _Held) -> tuple[tuple[Reader, Reader], int | None]:

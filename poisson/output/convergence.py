@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How fast a residual falls, from its history."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

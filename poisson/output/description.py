@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from poisson import apart
 from poisson.errors import OutputError
 from poisson.output.convergence import log_slope
-from poisson.output.hdf5 import DATA_CHECKSUM, Damaged
+from poisson.output.hdf5 import DATA_CHECKSUM, RANGE, Damaged
 from poisson.output.reading import (
     EDITED,
     NOT_FIELDS,
@@ -29,7 +30,7 @@ from poisson.output.reading import (
     scales_of,
     values,
 )
-from poisson.output.record import FIELD_NOTES
+from poisson.output.record import FIELD_NOTES, Span
 from poisson.words import quantity
 
 if TYPE_CHECKING:
@@ -37,19 +38,21 @@ if TYPE_CHECKING:
 
 
 _SLAB_VALUES = 1 << 22
+MOST_READ = 1 << 28
+"""The bytes of a field of which every value is read; of a larger one the range is told that it was written with."""
 _SECONDS = "seconds_"
 _STEEPEST = 700.0
 """ln of the largest factor, above which it is no number any more."""
 
 
-def describe_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE) -> str:
-    """As `describe`, in a process of its own: a file that makes the HDF5 library crash, hang or fill the memory is
-    damaged, and this process goes on.
+def describe_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE, *, whole: bool = False) -> str:
+    """As `describe`, or with `whole` from all values however many there are, in a process of its own: a file that makes
+    the HDF5 library crash, hang or fill the memory is damaged, and this process goes on.
 
     `path`: a file written by `poisson.output.hdf5.write`. `silence`: seconds after which reading has come to a halt.
     Raises `OutputError` as `describe`.
     """
-    return str(_asked(path, "describe", silence))
+    return str(_asked(path, "describe whole" if whole else "describe", silence))
 
 
 def facts_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE) -> dict[str, Any]:
@@ -70,36 +73,37 @@ def _asked(path: str | Path, what: str, silence: float) -> Any:
 
 def answer(path: str, what: str) -> tuple[str, Any]:
     """The answer of `describe` or `facts`, whose name is given, about a file; or ``error`` and its line."""
-    asked = {"describe": describe, "facts": facts}[what]
+    name, _, whole = what.partition(" ")
+    most = sys.maxsize if whole else MOST_READ
     try:
-        return what, asked(path, apart.alive)
+        return what, {"describe": describe, "facts": facts}[name](path, apart.alive, most)
     except OutputError as error:
         return "error", str(error)
 
 
-def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> str:
+def describe(path: str | Path, alive: Callable[[], object] = lambda: None, most: int = MOST_READ) -> str:
     """A description of a result file for people.
 
     `path`: a file written by `poisson.output.hdf5.write`. `alive`: called after each part of a field that was read.
-    Returns: several lines without control characters. The fields are read in slabs, so that a file larger than the
-    memory can be described. Raises `OutputError` if the file is missing, locked, not an HDF5 file, not one of ours, or
-    damaged.
+    `most`: fields of more bytes are not read where the file tells their range. Returns: several lines without control
+    characters. The fields are read in slabs, so that a file larger than the memory can be described. Raises
+    `OutputError` if the file is missing, locked, not an HDF5 file, not one of ours, or damaged.
     """
     path = Path(path)
     with opened(path) as file:
-        notes = [(_indented(name), one_line(text)) for name, text in _notes(_facts(file, alive))]
+        notes = [(_indented(name), one_line(text)) for name, text in _notes(_facts(file, alive, most))]
         width = max(len(name) for name, _ in notes)
         lines = (f"{name:<{width}}  {text}".rstrip() for name, text in notes)
         return "\n".join([f"{path}: {one_line(file.attrs['title']) or 'untitled'}", *lines])
 
 
-def facts(path: str | Path, alive: Callable[[], object] = lambda: None) -> dict[str, Any]:
+def facts(path: str | Path, alive: Callable[[], object] = lambda: None, most: int = MOST_READ) -> dict[str, Any]:
     """The same as numbers and texts, of which JSON knows all but those that are not finite.
 
     Raises `OutputError` as `describe`.
     """
     with opened(Path(path)) as file:
-        return _facts(file, alive)
+        return _facts(file, alive, most)
 
 
 _RESULT_ATTRIBUTES = frozenset(
@@ -112,7 +116,7 @@ def _indented(name: str) -> str:
     return one_line(name) if name == name.lstrip() else f"  {one_line(name)}"
 
 
-def _facts(file: h5py.File, alive: Callable[[], object]) -> dict[str, Any]:
+def _facts(file: h5py.File, alive: Callable[[], object], most: int) -> dict[str, Any]:
     root, attributes = file.attrs, group(file, "provenance").attrs
     provenance = {name: _plain(attributes[name]) for name in attributes}
     group(file, "convergence")
@@ -158,7 +162,8 @@ def _facts(file: h5py.File, alive: Callable[[], object]) -> dict[str, Any]:
                     raise Damaged(f"{name} has the shape {dataset.shape} and the type {dataset.dtype}")
                 # Someone else has added it.
                 continue
-            lowest, highest, bad = _span(dataset, alive)
+            told = dataset.nbytes > most and RANGE in dataset.attrs
+            lowest, highest, bad = (*map(float, dataset.attrs[RANGE]), 0) if told else _span(dataset, alive)
             found["fields"][name] = {
                 "long_name": str(dataset.attrs.get("long_name", name)),
                 "units": str(dataset.attrs.get("units", "")),
@@ -166,6 +171,7 @@ def _facts(file: h5py.File, alive: Callable[[], object]) -> dict[str, Any]:
                 "least": lowest,
                 "largest": highest,
                 "not_finite": bad,
+                "read": not told,
             }
     return found
 
@@ -200,6 +206,8 @@ def _notes(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "fields", ""
     for name, field in found["fields"].items():
         yield f"  {name}", f"{field['long_name']}: {_span_for_people(field)} ({field['type']})"
+    if told := [name for name, field in found["fields"].items() if not field["read"]]:
+        yield "not read", f"{', '.join(told)}: large, with the range as it was written; 'compare' reads all values"
 
 
 def _reached(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -237,19 +245,17 @@ def _span(dataset: h5py.Dataset, alive: Callable[[], object]) -> tuple[float | N
 
     Raises `Damaged` if the values are in one run of bytes and do not fit their checksum.
     """
-    lowest, highest, bad, checksum = math.inf, -math.inf, 0, 0
+    spans, checksum = list[Span](), 0
     rows = max(1, _SLAB_VALUES * len(dataset) // dataset.size)
     for start in range(0, len(dataset), rows):
         slab = dataset[start : start + rows]
         alive()
         checksum = zlib.crc32(slab, checksum)
-        finite = slab[np.isfinite(slab)]
-        bad += slab.size - finite.size
-        if finite.size:
-            lowest, highest = min(lowest, float(finite.min())), max(highest, float(finite.max()))
+        spans.append(Span.of(slab))
     if DATA_CHECKSUM in dataset.attrs and int(dataset.attrs[DATA_CHECKSUM]) != checksum:
         raise Damaged(WRONG_VALUES)
-    return (None, None, bad) if bad == dataset.size else (lowest, highest, bad)
+    span = Span.joined(spans)
+    return (None, None, span.not_finite) if span.not_finite == dataset.size else span
 
 
 def _span_for_people(field: Mapping[str, Any]) -> str:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Files that appear whole or not at all, and the disk's refusals in words."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

@@ -63,6 +63,9 @@ CHECKSUM = "text_checksum"
 DATA_CHECKSUM = "crc32"
 """The attribute of a data set in one run with the CRC-32 of its bytes."""
 
+RANGE = "actual_range"
+"""The attribute of a data set in one run with the least and the largest value, as the conventions of netCDF have it."""
+
 CHUNK_BYTES = 1 << 20
 
 PAGE_BYTES = 1 << 12
@@ -170,9 +173,7 @@ def require_heaps(path: Path) -> None:
 
     They stand before and after the fields, so the ends of the file are looked at.
 
-    References
-    ----------
-    HDF5 File Format Specification, version 3.0, section III.E, "Disk Format: Level 1E - Global Heap".
+    Reference: HDF5 File Format Specification, version 3.0, section III.E, "Disk Format: Level 1E - Global Heap".
     """
     with path.open("rb") as stream:
         head = stream.read(_MOST_HEAD)
@@ -276,8 +277,10 @@ def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, si
     # Ranks on other hosts must not take what lies between the others' parts for the end of the file.
     sink.extend(max(places[name] + dataset.nbytes for name, dataset in datasets.items()))
     sink.check()
-    for name, checksum in parts.put(path, places).items():
+    for name, (checksum, span) in parts.put(path, places).items():
         datasets[name].attrs[DATA_CHECKSUM] = checksum
+        if not span.not_finite:
+            datasets[name].attrs[RANGE] = span.least, span.largest
 
 
 def _note(file: h5py.File, name: str, dataset: h5py.Dataset, solution: Record) -> None:
@@ -350,9 +353,8 @@ def _write_performance(group: h5py.Group, performance: Performance) -> None:
 def _write_vtk(group: h5py.Group, solution: Record) -> None:
     """Say where the fields are and on which nodes, as VTK wants it.
 
-    References
-    ----------
-    VTK File Formats, "VTKHDF File Format", image data, and from version 2.7 on rectilinear and structured grids, https://docs.vtk.org/en/latest/vtk_file_formats/vtkhdf_file_format
+    Reference: VTK File Formats, "VTKHDF File Format", image data, and from version 2.7 on rectilinear and structured
+    grids, https://docs.vtk.org/en/latest/vtk_file_formats/vtkhdf_file_format
     """
     import h5py
 

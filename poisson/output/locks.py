@@ -5,8 +5,6 @@ It is a lock of the operating system on a hidden file beside the output, so that
 ends. On a disk without such locks the file alone says which process holds it, and one that is gone holds nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -24,7 +24,7 @@ import numpy as np
 from poisson.backends.processors import processors
 from poisson.mesh.grid import over_slabs
 from poisson.output.checksum import Contribution, joined
-from poisson.output.record import HeldPart, Record
+from poisson.output.record import HeldPart, Record, Span
 from poisson.output.sink import keeping
 from poisson.parallel.communicator import Communicator, Serial
 
@@ -45,21 +45,9 @@ LARGE_BYTES = 1 << 25
 def together(solution: Record, work: Callable[[Parts | None], Value]) -> Value:
     """Do on rank 0 what writes a solution; every rank that holds a part of it calls this, and writes that when asked.
 
-    Parameters
-    ----------
-    solution : Record
-        With the share of this rank.
-    work : callable
-        Called on rank 0, with what writes the parts; with None where rank 0 has the whole.
-
-    Returns
-    -------
-    What `work` returns, on every rank.
-
-    Raises
-    ------
-    What `work` raises on rank 0, on every rank. An interrupt of any rank ends the writing of the parts; one that comes
-    later is raised when the work is done.
+    `solution`: with the share of this rank. `work`: called on rank 0, with what writes the parts; with None where rank
+    0 has the whole. Returns what `work` returns, and raises what it raises, on every rank. An interrupt of any rank
+    ends the writing of the parts; one that comes later is raised when the work is done.
     """
     if solution.share is None and solution.u.nbytes < LARGE_BYTES:
         return work(None)
@@ -126,18 +114,18 @@ class Parts:
 
     # ---- writing
 
-    def put(self, path: Path, places: dict[str, int]) -> dict[str, int]:
+    def put(self, path: Path, places: dict[str, int]) -> dict[str, tuple[int, Span]]:
         """On rank 0: have every rank write its parts into a file that is as long as it will be.
 
         `path`: the file, by a name that all ranks know it by. `places`: where in it each array begins, in bytes.
-        Returns: the CRC-32 of each array. Raises `OSError` if a rank cannot write its part.
+        Returns: the CRC-32 and the span of each array. Raises `OSError` if a rank cannot write its part.
         """
         try:
             return self._put(self._communicator.broadcast((path, places))[0], places)
         except _Failed as failed:
             raise failed.error from None
 
-    def _put(self, path: Path, places: dict[str, int]) -> dict[str, int]:
+    def _put(self, path: Path, places: dict[str, int]) -> dict[str, tuple[int, Span]]:
         with contextlib.ExitStack() as stack:
 
             def opened() -> int:
@@ -151,13 +139,14 @@ class Parts:
             if self._communicator.size > 1:
                 self._all(partial(os.fsync, handle))
         every = self._communicator.gather(found) or []
-        checksums = {}
+        sums = {}
         for name in places if every else ():
             length = self._length(name)
-            if sum(count for part in every for count, _ in part[name]) != length:
+            counts, values, spans = zip(*(run for part in every for run in part[name]), strict=True)
+            if sum(counts) != length:
                 raise ValueError(f"the parts of {name} do not add up to the whole")
-            checksums[name] = joined((value for part in every for _, value in part[name]), length)
-        return checksums
+            sums[name] = joined(values, length), Span.joined(spans)
+        return sums
 
     def _open(self, path: Path) -> int:
         try:
@@ -169,8 +158,8 @@ class Parts:
             who = f"rank {self._communicator.rank} on {platform.node()}"
             raise OSError(f"{who} does not see the folder; the folder must be shared by all hosts") from error
 
-    def _write(self, handle: int, name: str, place: int) -> list[tuple[int, int]]:
-        """Write this rank's part of an array; returns the bytes of some runs, and what they give to the checksum."""
+    def _write(self, handle: int, name: str, place: int) -> list[tuple[int, int, Span]]:
+        """Write this rank's part of an array; returns of some runs the bytes, the part of the checksum, the span."""
         values, shape = self._arrays[name], self.shape(name)
         components = shape[len(self._whole) :]
         ranges = (*self._ranges, *((0, count) for count in components))
@@ -178,18 +167,19 @@ class Parts:
             raise ValueError(f"{name} has the shape {values.shape} on nodes {self._ranges}")
         runs = list(pieces(shape, ranges, values.dtype.itemsize))
 
-        def put(begin: int, end: int) -> tuple[int, int]:
-            contribution = Contribution()
+        def put(begin: int, end: int) -> tuple[int, int, Span]:
+            contribution, spans = Contribution(), [Span.of(np.empty(0))]
             for start, index in runs[begin:end]:
                 if self._kept is not None:
                     raise self._kept
                 piece = values[index]
                 run = np.ascontiguousarray(piece if isinstance(piece, np.ndarray) else piece.get())
                 contribution.add(start, run)
+                spans.append(Span.of(run))
                 data, written = run.reshape(-1).view(np.uint8).data, 0
                 while written < len(data):
                     written += os.pwrite(handle, data[written:], place + start + written)
-            return contribution.bytes, contribution.value(self._length(name))
+            return contribution.bytes, contribution.value(self._length(name)), Span.joined(spans)
 
         # Ranks are threads enough, and what stays in a file or on a device is read by one.
         alone = self._communicator.size == 1 and isinstance(values, np.ndarray)

@@ -197,7 +197,7 @@ def read(
         wanted = [name for name in there if name != "u"] if fields is None else [name for name in fields if name != "u"]
         for name in wanted:
             if name not in there:
-                raise CaseError([f"fields: {name!r}; allowed: the fields in {path}, {', '.join(sorted(there))}"])
+                raise CaseError(f"fields: {name!r}; allowed: the fields in {path}, {', '.join(sorted(there))}")
 
         def taken(name: str) -> Any:
             dataset = there[name]

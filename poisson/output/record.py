@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,18 +106,9 @@ class ErrorNorms:
 class OperationUse:
     """All calls of one operation in the solver loop, on one grid.
 
-    Parameters
-    ----------
-    operation : str
-        Its name, and whether it leaves a norm.
-    calls : int
-        How often it ran.
-    seconds : float
-        That number times the time of one call, measured after the loop on the same arrays.
-    bytes, flops : float
-        What all the calls together had to move and to compute.
-    grid : str
-        The nodes of the grid, such as ``65x33``; of the finer one between two grids.
+    `operation`: its name, and whether it leaves a norm. `calls`: how often it ran. `seconds`: that number times the
+    time of one call, measured after the loop on the same arrays. `bytes`, `flops`: what all the calls together had to
+    move and to compute. `grid`: the nodes of the grid, such as ``65x33``; of the finer one between two grids.
     """
 
     operation: str
@@ -137,16 +128,9 @@ class OperationUse:
 class Performance:
     """The operations of the solver loop, and what the device can do at best.
 
-    Parameters
-    ----------
-    operations : tuple of OperationUse
-        The one that took longest first.
-    bandwidth : float
-        Memory bandwidth in bytes a second, measured after the loop.
-    stream_kind : str
-        What that is: ``copy``, or ``triad`` of the STREAM benchmark.
-    array_bytes : int
-        The size of its arrays: larger than a cache, as far as memory and time allow.
+    `operations`: the one that took longest first. `bandwidth`: that of the memory in bytes a second, measured after the
+    loop. `stream_kind`: what that is: ``copy``, or ``triad`` of the STREAM benchmark. `array_bytes`: the size of its
+    arrays: larger than a cache, as far as memory and time allow.
     """
 
     operations: tuple[OperationUse, ...]
@@ -306,6 +290,30 @@ class Record:
 def all_finite(values: NDArray[Any]) -> bool:
     """Whether no value is infinite or NaN; without an array of the size of the values."""
     return math.isfinite(values.min()) and math.isfinite(values.max())
+
+
+class Span(NamedTuple):
+    """The least and the largest finite value, inf and -inf where there is none, and how many values are not finite."""
+
+    least: float
+    largest: float
+    not_finite: int
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Self:
+        if not values.size:
+            return cls(math.inf, -math.inf, 0)
+        low, high = float(values.min()), float(values.max())
+        if math.isfinite(low) and math.isfinite(high):
+            return cls(low, high, 0)
+        finite = values[np.isfinite(values)]
+        return cls.of(finite)._replace(not_finite=values.size - finite.size)
+
+    @classmethod
+    def joined(cls, spans: Iterable[Span]) -> Self:
+        """The span of all values, from those of some each."""
+        lows, highs, counts = zip(*spans, strict=True)
+        return cls(min(lows), max(highs), sum(counts))
 
 
 def extent(record: Record) -> tuple[float, float]:

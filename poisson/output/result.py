@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A result on disk: the HDF5 file and the XDMF file beside it, which belong together at every moment."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A result in a few lines, for a prompt and for a notebook."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from html import escape
@@ -12,7 +10,6 @@ import numpy as np
 from poisson.output.record import Record, unit_of
 from poisson.words import quantity
 
-MOST_LINES = 10
 WIDEST = 100
 """Characters of a line, where a text that somebody has given may be longer."""
 

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The XDMF file beside a result, by which ParaView and VisIt open it."""
 
-from __future__ import annotations
-
-import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,7 +13,7 @@ MARK = " written by poisson "
 """The comment by which a file of ours is known."""
 
 _MOST_READ = 1 << 16
-_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = dict.fromkeys({*range(0x20), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF} - {*b"\t\n\r"}, "\ufffd")
 
 
 def path_beside(path: str | Path) -> Path:
@@ -31,12 +28,10 @@ def content(path: str | Path, solution: Record) -> bytes:
     `path`: the HDF5 file, as written by `poisson.output.hdf5.write`. Its name, without the folder, is what the XDMF
     file refers to, so the two can be moved together. `solution`: what is in the HDF5 file.
 
-    References
-    ----------
-    XDMF Model and Format, version 3, https://www.xdmf.org/index.php/XDMF_Model_and_Format: uniform grid, topology
-    ``3DCoRectMesh``, ``3DRectMesh`` where nodes are not equally spaced, or ``3DSMesh`` with an angle. Dimensions,
-    origin and spacing stand in the order of the array, z y x. A 2D result is one plane at z = 0, as readers put a
-    ``2DCoRectMesh`` into the plane of y and z, and a 1D result one line at y = z = 0.
+    Reference: XDMF Model and Format, version 3, https://www.xdmf.org/index.php/XDMF_Model_and_Format: uniform grid,
+    topology ``3DCoRectMesh``, ``3DRectMesh`` where nodes are not equally spaced, or ``3DSMesh`` with an angle.
+    Dimensions, origin and spacing stand in the order of the array, z y x. A 2D result is one plane at z = 0, as readers
+    put a ``2DCoRectMesh`` into the plane of y and z, and a 1D result one line at y = z = 0.
     """
     text: bytes = ElementTree.tostring(_document(Path(path).name, solution), encoding="utf-8", xml_declaration=True)
     return text
@@ -111,4 +106,4 @@ def _numbers(values: tuple[int, ...] | tuple[float, ...]) -> str:
 
 def _xml_text(text: str) -> str:
     """`text` without the characters that no XML file may hold."""
-    return _NOT_IN_XML.sub("\ufffd", text)
+    return text.translate(_NOT_IN_XML)

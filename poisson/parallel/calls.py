@@ -6,8 +6,6 @@ written as many layers fewer are right. A method is put together as text and com
 call looks nothing up.
 """
 
-from __future__ import annotations
-
 from abc import update_abstractmethods
 from collections.abc import Callable
 from typing import Any, TypeVar

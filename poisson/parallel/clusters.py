@@ -72,11 +72,12 @@ class DistributedClusters(ClusterOperations):
             work[self._first] = self._scales * self._sums.sum(axis=0)[self._numbers]
 
 
-def joined(backend: DistributedBackend, stencil: FullStencil, within: Clusters) -> Clusters:
+def joined(backend: DistributedBackend, stencil: FullStencil, within: Clusters, most: float) -> Clusters:
     """The clusters of all ranks, from those of each part with all nodes of its halo but the outermost.
 
     A group without nodes in the halo is wholly known. Every other group has a name, the number of its first node on the
-    whole lattice, and the names that two ranks have for the group of one node are joined.
+    whole lattice, and the names that two ranks have for the group of one node are joined. Groups of more than `most`
+    nodes are left out.
     """
     lattice, communicator = stencil.lattice, backend.communicator
     nodes, starts, factors = (np.asarray(_on_host(each)) for each in (within.nodes, within.starts, within.factors))
@@ -109,8 +110,10 @@ def joined(backend: DistributedBackend, stencil: FullStencil, within: Clusters) 
     number = np.where(several, np.cumsum(several) - 1, -1)
     label = np.where(label >= 0, number[label], -1) if count else label
     members = np.flatnonzero(mine & (label >= 0))
-    loose, diagonal = _total(communicator, _held(backend, stencil, label, members, int(several.sum())))
-    kept = loose > LOOSE * diagonal
+    count = int(several.sum())
+    held = _held(backend, stencil, label, members, count)
+    loose, diagonal, counts = _total(communicator, np.vstack([held, np.bincount(label[members], minlength=count)]))
+    kept = (loose > LOOSE * diagonal) & (counts <= most)
     members = members[kept[label[members]]]
     members = members[np.argsort(label[members], kind="stable")]
     here, of_here = np.unique(label[members], return_counts=True)
@@ -120,13 +123,15 @@ def joined(backend: DistributedBackend, stencil: FullStencil, within: Clusters) 
         DAMPING / loose[kept],
     )
     inside = np.logical_and.reduceat(mine[nodes], starts[:-1]) if sizes.size else np.zeros(0, dtype=bool)
+    inside &= sizes <= most
     alone = np.repeat(inside, sizes)
-    counts = np.array([inside.sum(), alone.sum() + members.size])
-    groups, all_members = (int(each) for each in _total(communicator, counts))
+    own = sizes[inside]
+    sums = np.array([own.size, own.sum() + members.size, (own * own).sum()])
+    groups, all_members, squares = (int(each) for each in _total(communicator, sums))
     return Clusters(
         *(lattice, nodes[alone], _starts(sizes[inside]), factors[inside]),
         across=across,
-        of_all=(groups + across.factors.size, all_members),
+        of_all=(groups + across.factors.size, all_members, squares + int((counts[kept] ** 2).sum())),
     )
 
 

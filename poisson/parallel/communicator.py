@@ -5,8 +5,6 @@ Processes are called ranks, and every one of them calls the same methods in the 
 at every run is joined in the order of the ranks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The message of a failed rank to the others."""
 
-from __future__ import annotations
-
 import signal
 import traceback
 from dataclasses import dataclass
@@ -45,7 +43,7 @@ class Failure:
     code: int
 
     @classmethod
-    def of(cls, rank: int, error: BaseException) -> Failure:
+    def of(cls, rank: int, error: BaseException) -> "Failure":
         """The failure that an exception is; a defect keeps its traceback."""
         if isinstance(error, KeyboardInterrupt):
             return cls(rank, str(error), code_of(error))

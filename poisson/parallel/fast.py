@@ -16,8 +16,6 @@ Where the problem is singular, every rank solves the chain of the first mode for
 mean that f loses, and that u has not, is that of the whole.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -86,8 +86,7 @@ def world(launched: Launch) -> MpiCommunicator:
     if comm.Get_size() != launched.size:
         raise LaunchError(
             f"started with {quantity(launched.size, 'process')}, and MPI sees {comm.Get_size()}: mpi4py uses "
-            f"{version()}; take "
-            "its mpirun, or install mpi4py for the MPI that started them"
+            f"{version()}; take its mpirun, or install mpi4py for the MPI that started them"
         )
     return MpiCommunicator.of(comm)
 

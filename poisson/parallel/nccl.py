@@ -6,8 +6,6 @@ wait for it. Where it waits for the device it has to look, now and then, whether
 what that one was to send will never come.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

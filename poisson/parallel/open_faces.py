@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.face_fields import FaceFields
+from poisson.discrete.inverse import Layers
 from poisson.discrete.operator import Operator
 from poisson.mesh.lattice import Lattice
 
 if TYPE_CHECKING:
     from poisson.parallel.distributed import DistributedBackend
-
-Layers = dict[tuple[int, int], NDArray[np.float64]]
-"""By the face, and by how many layers inside of it: whole layers of nodes."""
 
 
 class DividedFaces(FaceFields):
@@ -47,9 +45,6 @@ class DividedFaces(FaceFields):
         found: tuple[dict[int, Any], dict[int, Any]]
         found = self._communicator.broadcast(super().changes(whole) if first else None)
         return found
-
-    def layer(self, values: Layers, face: int, inner: int = 0) -> Any:
-        return values[face, inner]
 
     def write(self, u: Any, face: int, values: Any) -> None:
         whole = np.zeros([axis.undivided.nodes for axis in self._beside(face)])

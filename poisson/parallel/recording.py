@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Recordings of operations on divided arrays: which exchanges they have depends on what is right when they begin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
@@ -94,7 +92,7 @@ class Recording:
         local: Backend,
         function: Callable[[], None],
         noting: Noting,
-        held: MutableMapping[Recording, dict[Any, Any]],
+        held: "MutableMapping[Recording, dict[Any, Any]]",
     ) -> None:
         self._local = local
         self._function = function

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Planes of cells that processes with runs of a staggered grid send one another (`poisson.mac`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -57,14 +57,14 @@ class DistributedStencil(StencilOperations):
         positive = self._links_along(axis)
         return _median(self.backend.communicator, positive if isinstance(positive, np.ndarray) else positive.get())
 
-    def clusters(self, threshold: float) -> Clusters:
+    def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         if self._lattice.halo is None:
-            return self._local.clusters(threshold)
+            return self._local.clusters(threshold, part)
         stencil: Any = self.stencil
         values = stencil.coefficients.values
         # Of the outermost nodes not all links are here: as fixed ones they belong to no group.
         within = self.backend.local.bind(replace(stencil.detached(Rule.FIXED), coefficients=values)).clusters(threshold)
-        return joined(self.backend, stencil, within)
+        return joined(self.backend, stencil, within, part * stencil.lattice.whole.nodes)
 
 
 class DistributedStencilTransfer(StencilTransferOperations):

@@ -6,8 +6,6 @@ the other (`poisson.perf.candidates`), twice over, each time staying at the fast
 start are measured in turns. A shape must give the values of the start, to rounding, before it may win.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os
@@ -30,8 +28,8 @@ from poisson.backends.gpu.tuned import FOLDER_VARIABLE, Device, Measured, Settin
 from poisson.discrete.discretisation import Operator
 from poisson.errors import OutputError
 from poisson.output.files import check_space, error_number, replacing
+from poisson.output.table import Column, Report
 from poisson.perf.candidates import coordinates, neighbours
-from poisson.perf.report import Column, Report
 from poisson.perf.timing import copy_bandwidth, measure, stopwatch
 from poisson.perf.traffic import operation_bytes
 from poisson.perf.workload import box, laplacian_on, random, require_room

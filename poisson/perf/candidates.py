@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The shapes worth measuring: for each kind of kernel a few values of each number, tried one number after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

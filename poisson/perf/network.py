@@ -8,8 +8,6 @@ is one, and how much it moves, follows what the methods do (`poisson.parallel`);
 counted to send.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -85,7 +83,7 @@ class Alone:
     per_unknown: float
 
     @staticmethod
-    def through(small: tuple[float, float], large: tuple[float, float]) -> Alone:
+    def through(small: tuple[float, float], large: tuple[float, float]) -> "Alone":
         """From (unknowns, seconds) of two grids."""
         slope = max(0.0, (large[1] - small[1]) / (large[0] - small[0]))
         slope = min(slope, large[1] / large[0])

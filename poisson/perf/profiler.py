@@ -5,8 +5,6 @@ A profiler runs a command of its own, which launches the kernels of this package
 file of comma-separated values with one row for each launch and counter.
 """
 
-from __future__ import annotations
-
 import csv
 import shutil
 import subprocess

@@ -18,7 +18,7 @@ from poisson import backends
 from poisson.backends.base import Backend
 from poisson.errors import GridError
 from poisson.mesh.differences import ORDERS
-from poisson.perf.report import Column, Report
+from poisson.output.table import Column, Report
 from poisson.perf.timing import copy_bandwidth, measure, measure_in_a_row
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, every_operation, require_room, values_needed

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How a time is measured: on the device, with the median and the spread, and the copy bandwidth beside it."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,11 +26,11 @@ class Timing:
     high: float
 
     @staticmethod
-    def of(seconds: Sequence[float]) -> Timing:
+    def of(seconds: Sequence[float]) -> "Timing":
         """The timing that a list of times amounts to."""
         return Timing(statistics.median(seconds), min(seconds), max(seconds))
 
-    def over(self, count: int) -> Timing:
+    def over(self, count: int) -> "Timing":
         """The timing of one of `count` equal parts."""
         return Timing(self.median / count, self.low / count, self.high / count)
 

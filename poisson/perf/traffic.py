@@ -5,8 +5,6 @@ Each array that an operation reads or writes counts once: that caches keep neigh
 and multiplications count one each, as the formulas in `poisson/kernels/common/formulas.h` have them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

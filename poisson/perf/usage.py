@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The speed that the operations of a solve reached: counted in the loop, timed after it."""
 
-from __future__ import annotations
-
 import logging
 import statistics
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Calls of every operation on random data, made from the entries: what measurements of all operations run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -99,7 +97,7 @@ class Workload:
         self._arrays: dict[tuple[Any, ...], Array] = {}
         self._result = backend.reduction()
 
-    def on(self, operator: Operator) -> Workload:
+    def on(self, operator: Operator) -> "Workload":
         """The same arrays with another operator of the grid."""
         other = Workload(self._backend, operator)
         other._arrays = self._arrays

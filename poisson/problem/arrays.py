@@ -5,8 +5,6 @@ An array is what has one of the `PROTOCOLS`, or is a buffer of Python's. One in 
 without a copy as a rule; one on a device stays there until the library of that device, or NumPy, is to read it.
 """
 
-from __future__ import annotations
-
 from array import array
 from types import ModuleType
 from typing import Any
@@ -27,9 +25,19 @@ _HOST = (1, 3, 11)
 """The device types of DLPack for memory of the host, and for host memory that a device reaches too (CUDA, ROCm)."""
 
 
+_plain: set[type] = {np.ndarray}
+"""The types of arrays of NumPy, and of the modules that `brought` was asked for: an array of these types has all its
+values, and to ask one for its interface takes longer than to launch a kernel."""
+
+
+def is_plain(given: object) -> bool:
+    """Whether it is an array of NumPy, or of the module of a device that has been used, and of no subclass."""
+    return type(given) in _plain
+
+
 def is_array(given: object) -> bool:
     """Whether it is an array; a number of NumPy is one, of no axes."""
-    if type(given) is np.ndarray:
+    if is_plain(given):
         return True
     buffer = isinstance(given, (memoryview, array))
     return buffer or (not isinstance(given, type) and any(_has(given, name) for name in PROTOCOLS))
@@ -44,7 +52,7 @@ def on_device(given: Any) -> bool:
     """Whether an array is where NumPy cannot read it."""
     if isinstance(given, np.ndarray):
         return False
-    if _has(given, CUDA):
+    if is_plain(given) or _has(given, CUDA):
         return True
     return _has(given, "__dlpack_device__") and int(given.__dlpack_device__()[0]) not in _HOST
 
@@ -83,6 +91,9 @@ def brought(given: Any, xp: ModuleType) -> Any:
 
     Raises CaseError as `host` does.
     """
+    if type(given) is xp.ndarray:
+        _plain.add(xp.ndarray)
+        return given
     if xp is np or not on_device(given):
         values = host(given)
         return values if xp is np else xp.asarray(values)
@@ -97,7 +108,7 @@ def brought(given: Any, xp: ModuleType) -> Any:
 def _unread(given: Any, reader: str, error: Exception) -> CaseError:
     kind, place = type(given).__name__, " on a device" if on_device(given) else ""
     reason = " ".join(str(error).split()) or type(error).__name__
-    return CaseError([f"{article(kind)}{place} that {reader} cannot read ({reason}); give a copy in {reader}"])
+    return CaseError(f"{article(kind)}{place} that {reader} cannot read ({reason}); give a copy in {reader}")
 
 
 def require_readable(given: Any) -> None:
@@ -108,15 +119,15 @@ def require_readable(given: Any) -> None:
 
     Raises CaseError with one line that says what was given, and not where.
     """
-    if type(given) is np.ndarray:
+    if is_plain(given):
         return
     interfaces = (getattr(given, name) for name in (CUDA, "__array_interface__") if _has(given, name))
     masks = any(isinstance(found, dict) and found.get("mask") is not None for found in interfaces)
     if masks or (isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given)):
-        raise CaseError(["an array with masked values; fill them, for example with numpy.ma.filled"])
+        raise CaseError("an array with masked values; fill them, for example with numpy.ma.filled")
     if _has(given, "requires_grad") and given.requires_grad is True:
         kind = article(type(given).__name__)
-        raise CaseError([f"{kind} that requires a gradient; a solve has none to give: pass its values by .detach()"])
+        raise CaseError(f"{kind} that requires a gradient; a solve has none to give: pass its values by .detach()")
 
 
 def require_real(dtype: Any) -> None:
@@ -125,7 +136,7 @@ def require_real(dtype: Any) -> None:
     Raises CaseError with one line that says what was given, and not where.
     """
     if dtype.kind not in REAL:
-        raise CaseError(["an array without real numbers; allowed: float, integer or unsigned values"])
+        raise CaseError("an array without real numbers; allowed: float, integer or unsigned values")
 
 
 def _has(given: object, name: str) -> bool:

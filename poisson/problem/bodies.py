@@ -220,8 +220,6 @@ def _body(path: Path, given: Any, reader: Reader, lattice: Lattice | None) -> Bo
         data[key] = field
     if kind == FLOATING:
         data["floating"] = True
-    if lattice is not None and lattice.system != CARTESIAN and kind != DIRICHLET:
-        mistakes.add((*path, kind), f"a body beside system = {lattice.system!r}; allowed: {DIRICHLET}")
     if mistakes.touch(path) or inside is None:
         return None
     return Body(**data | ({"charge": float(charge)} if kind == FLOATING else {}))
@@ -255,9 +253,7 @@ def _inside(path: Path, given: Any, reader: Reader, lattice: Lattice | None) -> 
         else:
             field, mask = reader.field(path, given), False
             if not isinstance(field, FieldFile):
-                raise CaseError(
-                    [f"{article(type(given).__name__)}; allowed: a condition, a function, an array, a shape"]
-                )
+                raise CaseError(f"{article(type(given).__name__)}; allowed: a condition, a function, an array, a shape")
             mask = field.kind in "biu"
         if lattice is not None:
             field.check(lattice.array_shape, **({"mask": True} if isinstance(field, FieldFile) else {}))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The data of a problem from its exact solution: its source, and the values on its faces, derived symbolically."""
 
-from __future__ import annotations
-
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import ANGLE, RADIUS

@@ -6,8 +6,6 @@ y before z, lower before upper. Where a Dirichlet face meets a Neumann or a Robi
 Where Neumann and Robin faces meet, each adds its own terms.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +69,7 @@ def require_on_face(data: FaceData | None, nodes: tuple[int, ...], face: int, ax
         return
     if len(nodes) == 1:
         given = "a file" if isinstance(data, FieldFile) else f"an array of the shape {data.shape}"
-        raise CaseError([f"{given}; allowed: a number, because the face is one node"])
+        raise CaseError(f"{given}; allowed: a number, because the face is one node")
     order = ", ".join(f"n{axes[axis]}" for axis in _across(nodes, face))
     order = f"({order},)" if len(nodes) == 2 else f"({order})"
     data.check(face_shape(nodes, face), f"the face {faces_of(axes)[face]}", f"arrays on it are {order}")

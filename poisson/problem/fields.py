@@ -82,9 +82,9 @@ class FieldFile:
         with self._open() as array:
             if array.shape != array_shape:
                 why = axes or f"arrays are {('(nx,)', '(ny, nx)', '(nz, ny, nx)')[len(array_shape) - 1]}"
-                raise CaseError([f"{self} has the shape {array.shape}; {place} needs {array_shape}, because {why}"])
+                raise CaseError(f"{self} has the shape {array.shape}; {place} needs {array_shape}, because {why}")
             if array.dtype.kind not in ("fiub" if self.phases or mask else "fiu"):
-                raise CaseError([f"{self} has values of type {array.dtype}; real numbers are needed"])
+                raise CaseError(f"{self} has values of type {array.dtype}; real numbers are needed")
 
     def read(self, start: int, stop: int, others: Sequence[Range] = ()) -> NDArray[np.float64]:
         """Rows (planes in 3D, nodes in 1D) `start` to `stop`, without `stop`, of the first array axis, as float64.
@@ -132,11 +132,11 @@ class FieldFile:
         suffix = self.path.suffix.lower()
         name = str(self.path)
         if suffix not in SUFFIXES:
-            raise CaseError([f"{name!r} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"])
+            raise CaseError(f"{name!r} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
         if suffix not in HDF5_SUFFIXES and self.dataset is not None:
-            raise CaseError([f"{name!r} is a {suffix} file, which has no datasets; leave 'dataset' out"])
+            raise CaseError(f"{name!r} is a {suffix} file, which has no datasets; leave 'dataset' out")
         if suffix in HDF5_SUFFIXES and self.dataset is None:
-            raise CaseError([f'{name!r} is an HDF5 file; name the dataset, such as dataset = "f"'])
+            raise CaseError(f'{name!r} is an HDF5 file; name the dataset, such as dataset = "f"')
         try:
             if suffix in images.SUFFIXES:
                 yield images.Pages(self.path)
@@ -152,16 +152,16 @@ class FieldFile:
         except (CaseError, PackageMissing, MemoryError):
             raise
         except NotPlain as error:
-            raise CaseError([f"{name!r} {error}"]) from None
+            raise CaseError(f"{name!r} {error}") from None
         except FileNotFoundError:
-            raise CaseError([f"no such file: {name!r}{nearest(self.path)}"]) from None
+            raise CaseError(f"no such file: {name!r}{nearest(self.path)}") from None
         except PermissionError:
-            raise CaseError([f"no permission to read {name!r}"]) from None
+            raise CaseError(f"no permission to read {name!r}") from None
         except BlockingIOError:
-            raise CaseError([f"{name!r} is locked by another program; close the file there"]) from None
+            raise CaseError(f"{name!r} is locked by another program; close the file there") from None
         except Exception as error:  # the readers of a damaged file let through whatever their parsers raise
             kind = "an HDF5" if suffix in HDF5_SUFFIXES else f"a {suffix}"
-            raise CaseError([f"{name!r} cannot be read as {kind} file: {_one_line(of_library(error))}"]) from error
+            raise CaseError(f"{name!r} cannot be read as {kind} file: {_one_line(of_library(error))}") from error
 
     def _try_apart(self, index: tuple[slice, ...] | None) -> None:
         """Make sure that the HDF5 library survives the file, and that a part of its values can be had from it."""
@@ -181,15 +181,15 @@ class FieldFile:
             try:
                 found = find(file, str(self.dataset))
             except NotPlain as error:
-                raise CaseError([f"{self} {error}"]) from None
+                raise CaseError(f"{self} {error}") from None
             if isinstance(found, h5py.Dataset):
                 yield found
                 return
             if isinstance(found, h5py.Group):
-                raise CaseError([f"{self.dataset!r} in {str(self.path)!r} is a group; name a dataset in it"])
+                raise CaseError(f"{self.dataset!r} in {str(self.path)!r} is a group; name a dataset in it")
             near = difflib.get_close_matches(str(self.dataset), _datasets(file), n=1)
             suggestion = f"; did you mean {near[0]!r}?" if near else ""
-            raise CaseError([f"no dataset {self.dataset!r} in {str(self.path)!r}{suggestion}"])
+            raise CaseError(f"no dataset {self.dataset!r} in {str(self.path)!r}{suggestion}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +237,7 @@ class ArrayField:
         """
         arrays.require_readable(self.values)
         if self.shape != array_shape:
-            raise CaseError([f"an array of the shape {self.shape}; {place} needs {array_shape}, because {axes}"])
+            raise CaseError(f"an array of the shape {self.shape}; {place} needs {array_shape}, because {axes}")
         interface = getattr(self.values, arrays.CUDA, None) if self.on_device else None
         if interface is not None:
             arrays.require_real(np.dtype(interface["typestr"]))
@@ -306,7 +306,7 @@ class PartField(ArrayField):
             low, high = ends or (0, nodes)
             begin = (low - first) % nodes
             if begin + high - low > here:
-                raise CaseError(["an array of which each process has only a part, where the whole array is needed"])
+                raise CaseError("an array of which each process has only a part, where the whole array is needed")
             ranges.append((begin, begin + high - low))
         (start, stop), *others = ranges
         return super().read(xp, start, stop, others)
@@ -345,13 +345,13 @@ class FunctionField:
                 raise
             kind = type(error).__name__
             said = " ".join(str(error).split())
-            raise CaseError([f"the function fails with {kind}{': ' if said else ''}{said}"]) from error
+            raise CaseError(f"the function fails with {kind}{': ' if said else ''}{said}") from error
         if not arrays.is_array(values):
             return xp.asarray(values)
         try:
             return arrays.brought(values, xp)
         except CaseError as error:
-            raise CaseError([f"the function returns {error}"]) from error
+            raise CaseError(f"the function returns {error}") from error
 
 
 @dataclass(frozen=True, eq=False)

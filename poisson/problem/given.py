@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The types of what a caller gives in Python as the data of a problem, for type checkers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict
 

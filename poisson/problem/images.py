@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Voxel images: the pages of image files as an array, and what a has in each phase."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
@@ -19,6 +17,9 @@ SUFFIXES = (".png", ".tif", ".tiff")
 
 Phases = tuple[tuple[int, float], ...]
 """The labels of the phases in ascending order, each with its value."""
+
+FEW = 8
+"""The most phases that are looked for one after the other."""
 
 NO_PHASES = "the label of every phase with a finite value >= 0, one of them > 0, such as { 0 = 0.0, 255 = 2.5 }"
 
@@ -43,15 +44,17 @@ def in_phases(labels: NDArray[Any], phases: Phases, name: str) -> NDArray[np.flo
     Raises CaseError if a label is not among the phases.
     """
     known, values = (np.array(each) for each in zip(*phases, strict=True))
-    if labels.dtype.kind in "ub" and labels.itemsize == 1:  # each byte is looked up
-        place = np.minimum(np.searchsorted(known, np.arange(256)), known.size - 1)[labels.view(np.uint8)]
-    else:
-        place = np.minimum(np.searchsorted(known, labels), known.size - 1)
+    if known.size <= FEW:
+        found, there = np.empty(labels.shape), 0
+        for label, value in phases:
+            np.copyto(found, value, where=(here := labels == label))
+            there += int(np.count_nonzero(here))
+        if there == labels.size:
+            return found
+    place = np.minimum(np.searchsorted(known, labels), known.size - 1)
     if (wrong := known[place] != labels).any():
         listed = ", ".join(map(str, known))
-        raise CaseError(
-            [f"{name} has the value {float(labels[wrong][0]):g}, which is no phase; the phases are {listed}"]
-        )
+        raise CaseError(f"{name} has the value {float(labels[wrong][0]):g}, which is no phase; the phases are {listed}")
     return np.asarray(values[place])
 
 
@@ -88,9 +91,9 @@ class Pages:
             image.seek(page)
             values = np.asarray(image)
         if values.ndim != 2:
-            raise CaseError([f"{str(name)!r} is in colours; save the image in shades of grey"])
+            raise CaseError(f"{str(name)!r} is in colours; save the image in shades of grey")
         if number and values.shape != self._shape:
-            raise CaseError([f"{str(name)!r} has the shape {values.shape}, and the first page {self._shape}"])
+            raise CaseError(f"{str(name)!r} has the shape {values.shape}, and the first page {self._shape}")
         return values.astype(np.uint8) if values.dtype == bool else values
 
 

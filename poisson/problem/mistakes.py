@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Collecting the mistakes in the data of a problem, so that all of them are named at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

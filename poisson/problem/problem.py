@@ -449,14 +449,14 @@ class Problem:
 def no_problem(given: object) -> CaseError:
     """The error for what is no `Problem`, such as a case: the line says what to give instead."""
     kind = article(type(given).__name__)
-    return CaseError([f"problem: {kind}; allowed: a poisson.Problem; the problem of a case is case.problem"])
+    return CaseError(f"problem: {kind}; allowed: a poisson.Problem; the problem of a case is case.problem")
 
 
 def _corner(name: str, given: Any, convert: Callable[[Any], Number], kind: str) -> tuple[Number, ...]:
     """One number for each axis from what `Problem.on_box` is given."""
     with contextlib.suppress(TypeError, ValueError):
         return tuple(convert(entry) for entry in given)
-    raise CaseError([f"{name}: {given!r}; allowed: 1, 2 or 3 {kind}, in the order x(, y(, z))"])
+    raise CaseError(f"{name}: {given!r}; allowed: 1, 2 or 3 {kind}, in the order x(, y(, z))")
 
 
 def number(coefficient: Coefficient) -> float | None:
@@ -472,7 +472,7 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise CaseError([str(error)]) from error
+        raise CaseError(str(error)) from error
 
 
 def _described(
@@ -494,7 +494,7 @@ def _described(
         if (constant := number(fields[name])) is not None:
             fields[name] = constant
     if mean in MEANS[1:] and isinstance(fields["a"], float):
-        raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
+        raise CaseError(f"mean: {mean!r}; allowed: {CONSTANT_A}")
     with _one_line():
         found = given_bodies(bodies, patches, lattice) if bodies or patches else ()
         return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean, bodies=found, surface=surface)

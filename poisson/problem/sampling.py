@@ -4,8 +4,6 @@
 A backend's arrays have at least two axes: a 1D problem has one row, of shape ``(1, nx)``.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.problem.faces import FaceData
 from poisson.problem.fields import FieldFile, FunctionField, Range, Stored, stored
-from poisson.problem.problem import MEANS, Problem
+from poisson.problem.problem import MEANS, Coefficient, Problem
 from poisson.problem.user_data import NodeField
 
 Index = tuple[slice | int, ...]
@@ -55,12 +53,12 @@ NOT_NEGATIVE = Limit(">= 0", lambda values: values >= 0.0)
 AT_WALLS = Limit("> 0 in the two cells next to a Dirichlet or Robin face", POSITIVE.holds)
 
 
-def limit_of_a(problem: Problem) -> Limit:
+def limit_of_a(mean: str, a: Coefficient) -> Limit:
     """The limit of a: in an array or a file, whose harmonic means are 0 where it is, it may be 0, and nothing flows.
 
     A formula is 0 at some nodes by mistake, as a radius is on an axis.
     """
-    return NOT_NEGATIVE if problem.mean == MEANS[0] and isinstance(problem.a, Stored) else POSITIVE
+    return NOT_NEGATIVE if mean == MEANS[0] and isinstance(a, Stored) else POSITIVE
 
 
 def nodes(
@@ -236,18 +234,18 @@ def evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any],
     except CaseError as error:
         if isinstance(given, FieldFile):
             raise
-        raise CaseError([f"{key}: {error}"]) from error
+        raise CaseError(f"{key}: {error}") from error
     if not isinstance(given, FunctionField):
         return values
     if values.dtype.kind not in "fiub":
-        raise CaseError([f"{key}: the function returns values of type {values.dtype}; allowed: real numbers"])
+        raise CaseError(f"{key}: the function returns values of type {values.dtype}; allowed: real numbers")
     points = np.broadcast_shapes(*(place.shape for place in places))
     with contextlib.suppress(ValueError):
         if np.broadcast_shapes(values.shape, points) == points:
             return values
     shapes = f"an array of the shape {values.shape} for points of the shape {points}"
     raise CaseError(
-        [f"{key}: the function returns {shapes}; allowed: a number, or an array that broadcasts to that shape"]
+        f"{key}: the function returns {shapes}; allowed: a number, or an array that broadcasts to that shape"
     )
 
 
@@ -271,4 +269,4 @@ def require_values(
         along = places[axis].ravel()
         index = first[array_axis(axis, len(first))] if first else 0
         names.append(f"{name} = {float(along[min(index, along.size - 1)]):.6g}")
-    raise CaseError([f"{key}: {float(values[tuple(first)])} at {', '.join(names)}; every value must be {wrong.wanted}"])
+    raise CaseError(f"{key}: {float(values[tuple(first)])} at {', '.join(names)}; every value must be {wrong.wanted}")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The cells of a staggered grid and the passes over them (`poisson.mac`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from types import ModuleType
@@ -72,7 +70,7 @@ class Grid:
         tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
         for name, word in tables.items():
             if not isinstance(word, str) or word not in _PRESSURE:
-                raise CaseError([f"boundary.{name}: {word!r}; allowed: {', '.join(_PRESSURE)}"])
+                raise CaseError(f"boundary.{name}: {word!r}; allowed: {', '.join(_PRESSURE)}")
         conditions: Any = {name: _PRESSURE[word] for name, word in tables.items()}
         try:
             corners = ((None,) * len(shape) if each is None else each for each in (lower, upper))
@@ -80,7 +78,7 @@ class Grid:
             counts, low, high, edges = zip(*cells, strict=True)
         except (TypeError, ValueError, IndexError):
             allowed = "for each axis x(, y(, z)) a number of cells or their boundaries, and two ends"
-            raise CaseError([f"shape, lower, upper: {shape!r}, {lower!r}, {upper!r}; allowed: {allowed}"]) from None
+            raise CaseError(f"shape, lower, upper: {shape!r}, {lower!r}, {upper!r}; allowed: {allowed}") from None
         self.problem = Problem.on_box(
             counts,
             **dict(zip(AXES, edges, strict=False)),
@@ -159,7 +157,7 @@ class Grid:
         array([0., 4., 4., 4., 0.])
         """
         if p.shape != self.shape:
-            raise CaseError([f"p: an array of the shape {p.shape}; allowed: {self.shape}"])
+            raise CaseError(f"p: an array of the shape {p.shape}; allowed: {self.shape}")
         found = tuple(module_of(p).zeros(shape, p.dtype) for shape in self.shapes)
         self._correct(found, p, -1.0)
         return found
@@ -170,11 +168,11 @@ class Grid:
     def _require(self, velocity: Sequence[Any]) -> None:
         shapes = tuple(getattr(each, "shape", None) for each in velocity)
         if shapes != self.shapes:
-            raise CaseError([f"velocity: arrays of the shapes {shapes}; allowed: {self.shapes}"])
+            raise CaseError(f"velocity: arrays of the shapes {shapes}; allowed: {self.shapes}")
         kinds = {each.dtype for each in velocity}
         if len(kinds) > 1 or velocity[0].dtype.kind != "f":
             raise CaseError(
-                [f"velocity: values of {', '.join(sorted(map(str, kinds)))}; allowed: one type of float for all"]
+                f"velocity: values of {', '.join(sorted(map(str, kinds)))}; allowed: one type of float for all"
             )
 
     def _staggered(self) -> Staggered:

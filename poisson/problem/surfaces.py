@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,14 +83,14 @@ def cuts_of(lattice: Lattice, bodies: Sequence[Body], kinds: Sequence[str] = HEL
     """
     arrays = lattice.of_arrays
     inside = np.zeros(arrays.array_shape, dtype=np.int16)
-    found: list[Ends] = []
+    families: dict[Any, Family] = {}
     for number, body in enumerate(bodies, start=1):
         if body.kind not in kinds:
             continue
         level = Level(lattice, keys_of(body, number)[0], body.inside)
         level.exact = exact
-        for block in level.blocks():
-            found.extend(_cut(level, block, inside, number))
+        families.setdefault(level.kin, Family()).join(level, inside, number)
+    found = [ends for family in families.values() for ends in family.ends()]
     node, axis, side, theta, body_of = (
         np.concatenate([part[column] for part in found] or [np.zeros(0)]).astype(kind)
         for column, kind in enumerate((np.int64, np.int8, np.int8, np.float64, np.int16))
@@ -201,15 +201,23 @@ class Level:
         for start, stop in slabs(shape, SLAB):
             yield [(ranges[0][0] + start, ranges[0][0] + stop), *ranges[1:]]
 
-    def at(self, places: Sequence[Any]) -> Values:
-        """The level at points; truth values are −1 inside and 1 outside."""
+    @property
+    def kin(self) -> Any:
+        """A key that levels have in common if they are one formula but for its numbers."""
+        formula = self.inside.level
+        if not isinstance(formula, Expression):
+            return id(self)
+        return tuple(self.shifts), tuple(step[:2] for step in formula.program)
+
+    def at(self, places: Sequence[Any], formula: Any = None) -> Values:
+        """The level at points; truth values are −1 inside and 1 outside. `formula`: in the place of its own."""
         least: Any = None
         for shift in np.ndindex(*map(len, self.shifts)):
             moved = [
                 place + self.shifts[axis][number] * (line.interval[1] - line.interval[0])
                 for axis, (place, number, line) in enumerate(zip(places, shift, self.lattice.axes, strict=True))
             ]
-            values = evaluated(self.key, self.inside.level, np, moved, ())
+            values = evaluated(self.key, formula or self.inside.level, np, moved, ())
             if getattr(values, "dtype", None) == np.bool_:
                 values = np.where(values, -1.0, 1.0)
             least = values if least is None else np.minimum(least, values)
@@ -236,34 +244,73 @@ class Level:
         return values
 
 
-def _cut(level: Level, block: Sequence[tuple[int, int]], inside: NDArray[np.int16], number: int) -> Iterator[Ends]:
-    """Mark the nodes of a block that are inside, and find the cut ends of the links that begin there."""
-    g = level.nodes(block)
-    own = tuple(slice(0, stop - start) for start, stop in block)
-    if not level.inside.mask:
-        _ground(g)
-    here = tuple(slice(*ends) for ends in block)
-    free = inside[here]
-    free[(g[own] <= 0.0) & (free == 0)] = number
-    found: list[list[Any]] = [[], []]
-    for axis in range(level.lattice.dimension):
-        along = level.arrays.array_axis(axis)
-        links = min(own[along].stop, g.shape[along] - 1)
-        low, high = (g[(*own[:along], slice(first, first + links), *own[along + 1 :])] for first in (0, 1))
-        cut = np.nonzero((low <= 0.0) != (high <= 0.0))
-        thin = _suspects(low, high, along) if level.values is None else tuple(part[:0] for part in cut)
-        for these, index in zip(found, (cut, thin), strict=True):
-            these.append((np.full(index[0].size, axis), low[index], high[index], *index))
-    # The links along all axes at once: a level that is a function takes as long for few points as for many.
-    for these in found:
-        axes, low, high, *numbers = (np.concatenate(parts) for parts in zip(*these, strict=True))
-        places = _Links(level, axes, [part + start for part, (start, _) in zip(numbers, block, strict=True)])
-        if these is found[1]:
-            for down, theta, chosen in places.thin(low, high):
-                yield from places.chosen(chosen).ends(down, theta, number)
-        elif low.size:
-            theta, down = places.roots(low, high), low <= 0.0
-            yield from places.ends(down, np.where(down, 1.0 - theta, theta), number)
+class Family:
+    """Levels that are one formula but for its numbers, as those of many spheres are, and the links that they may cut.
+
+    The links of all are looked at together: a formula takes as long for few points as for many.
+    """
+
+    def __init__(self) -> None:
+        self.levels: list[Level] = []
+        self.bodies: list[int] = []
+        self.parts: tuple[list[list[Any]], list[list[Any]]] = ([], [])
+
+    def join(self, level: Level, inside: NDArray[np.int16], number: int) -> None:
+        """Mark the nodes inside a level, that of the body of a number, and note the links that it may cut."""
+        for block in level.blocks():
+            g = level.nodes(block)
+            own = tuple(slice(0, stop - start) for start, stop in block)
+            if not level.inside.mask:
+                _ground(g)
+            free = inside[tuple(slice(*ends) for ends in block)]
+            free[(g[own] <= 0.0) & (free == 0)] = number
+            for axis in range(level.lattice.dimension):
+                along = level.arrays.array_axis(axis)
+                links = min(own[along].stop, g.shape[along] - 1)
+                low, high = (g[(*own[:along], slice(first, first + links), *own[along + 1 :])] for first in (0, 1))
+                cut = np.nonzero((low <= 0.0) != (high <= 0.0))
+                thin = _suspects(low, high, along) if level.values is None else tuple(part[:0] for part in cut)
+                for these, index in zip(self.parts, (cut, thin), strict=True):
+                    of = np.full(index[0].size, len(self.levels))
+                    numbers = [part + start for part, (start, _) in zip(index, block, strict=True)]
+                    these.append([of, np.full(of.size, axis), low[index], high[index], *numbers])
+        self.levels.append(level)
+        self.bodies.append(number)
+
+    @cached_property
+    def varied(self) -> dict[int, Any]:
+        """The numbers in which the formulas differ, for each level, by the steps of the program."""
+        if len(self.levels) == 1:
+            return {}
+        steps = zip(*(level.inside.level.program for level in self.levels), strict=True)  # type: ignore[union-attr]
+        values = {position: np.array([step.value for step in each]) for position, each in enumerate(steps)}
+        return {position: each for position, each in values.items() if np.ptp(each) > 0.0}
+
+    def at(self, of: NDArray[Any], places: Sequence[Values]) -> Values:
+        """The level of the given number in the family at each of some points."""
+        first = self.levels[0]
+        if not self.varied:
+            return first.at(places)
+        assert isinstance(first.inside.level, Expression)
+        steps = [
+            step._replace(value=self.varied[position][of]) if position in self.varied else step
+            for position, step in enumerate(first.inside.level.program)
+        ]
+        return first.at(places, Expression(tuple(steps)))
+
+    def ends(self) -> Iterator[Ends]:
+        """The cut ends of the links."""
+        for these, thin in zip(self.parts, (False, True), strict=True):
+            if not these:
+                continue
+            of, axes, low, high, *numbers = (np.concatenate(parts) for parts in zip(*these, strict=True))
+            links = _Links(self, of, axes, numbers)
+            if thin:
+                for down, theta, chosen in links.thin(low, high):
+                    yield from links.chosen(chosen).ends(down, theta)
+            elif low.size:
+                theta, down = links.roots(low, high), low <= 0.0
+                yield from links.ends(down, np.where(down, 1.0 - theta, theta))
 
 
 def _ground(g: Values) -> None:
@@ -296,13 +343,13 @@ def _suspects(low: Values, high: Values, along: int) -> tuple[NDArray[Any], ...]
 
 
 class _Links:
-    """Some links, given by their axes and by the numbers of their lower nodes along each axis of an array."""
+    """Some links, given by the numbers of their levels in a family, their axes, and those of their lower nodes."""
 
-    def __init__(self, level: Level, axes: NDArray[Any], numbers: Sequence[NDArray[Any]]) -> None:
-        self.level, self.axes, self.numbers = level, axes, numbers
+    def __init__(self, family: Family, of: NDArray[Any], axes: NDArray[Any], numbers: Sequence[NDArray[Any]]) -> None:
+        self.family, self.level, self.of, self.axes, self.numbers = family, family.levels[0], of, axes, numbers
         self.places, self.gaps = [], []
-        for axis, line in enumerate(level.lattice.axes):
-            at = numbers[level.arrays.array_axis(axis)]
+        for axis, line in enumerate(self.level.lattice.axes):
+            at = numbers[self.level.arrays.array_axis(axis)]
             self.places.append(line.coordinates[at])
             self.gaps.append(np.where(axes == axis, line.gaps[np.minimum(at, line.gaps.size - 1)], 0.0))
 
@@ -314,12 +361,12 @@ class _Links:
 
     def chosen(self, which: NDArray[Any]) -> _Links:
         """Some of them."""
-        return _Links(self.level, self.axes[which], [part[which] for part in self.numbers])
+        return _Links(self.family, self.of[which], self.axes[which], [part[which] for part in self.numbers])
 
     def at(self, which: Indices, part: Values) -> Values:
         """The level at a part of some of them."""
         places = [place[which] + part * gap[which] for place, gap in zip(self.places, self.gaps, strict=True)]
-        found: Values = self.level.at(places) * np.ones(part.shape)
+        found: Values = self.family.at(self.of[which], places) * np.ones(part.shape)
         return found
 
     def roots(self, low: Values, high: Values) -> Values:
@@ -345,9 +392,9 @@ class _Links:
     def _within(self, within: Indices, which: Indices, part: Values) -> Values:
         return self.at(within[which], part)
 
-    def ends(self, down: NDArray[np.bool_], theta: Values, number: int) -> Iterator[Ends]:
+    def ends(self, down: NDArray[np.bool_], theta: Values) -> Iterator[Ends]:
         """The ends, as (node, axis, side, theta, body), axis by axis: those whose node is the upper one lead down."""
-        arrays = self.level.arrays
+        arrays, bodies = self.level.arrays, np.array(self.family.bodies)[self.of]
         for axis, line in enumerate(self.level.lattice.axes):
             which, along = np.flatnonzero(self.axes == axis), arrays.array_axis(axis)
             numbers, low = [part[which] for part in self.numbers], down[which]
@@ -360,15 +407,17 @@ class _Links:
                 other = np.where(low, upper[numbers[along]], lower[numbers[along]])
                 mirrored = (numbers[along] == np.where(low, line.nodes - 1, 0)) & (other > 0.0)
             side = np.where(low, 0, 1)
-            node, side, part = (
+            body, part = bodies[which], theta[which]
+            node, side, part, body = (
                 np.concatenate([each, more])
                 for each, more in (
                     (node, node[mirrored]),
                     (side, 1 - side[mirrored]),
-                    (theta[which], theta[which][mirrored]),
+                    (part, part[mirrored]),
+                    (body, body[mirrored]),
                 )
             )
-            yield node, np.full(node.size, axis), side, part, np.full(node.size, number)
+            yield node, np.full(node.size, axis), side, part, body
 
 
 def root(at: Along, start: Values, stop: Values, first: Values, last: Values, fine: Values) -> Values:

@@ -20,7 +20,7 @@ from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import PLACEMENTS, Cells, Nodes
 from poisson.mesh.system import ANGLE, CARTESIAN, RADIUS, SYSTEMS, SYSTEMS_ALLOWED, axes_of, faces_of
-from poisson.problem.arrays import REAL, host, is_array
+from poisson.problem.arrays import REAL, host, is_array, is_plain
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField
@@ -210,7 +210,7 @@ def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
     `given`: a function takes arrays x(, y, z); an array has the lattice's ``array_shape`` and is not copied. `lattice`:
     the nodes. `name`: the name of the field, for the message. Raises `CaseError` with one line that says what is wrong.
     """
-    if type(given) is np.ndarray and given.shape == lattice.array_shape and given.dtype.kind in REAL:
+    if is_plain(given) and given.shape == lattice.array_shape and given.dtype.kind in REAL:
         return ArrayField(given)
     reader = Reader(Mistakes(), lattice.dimension, system=lattice.system)
     field = reader.on_nodes((name,), given, lattice)
@@ -228,7 +228,7 @@ def exact_solution(given: Any, lattice: Lattice) -> Expression:
         return field
     kind = {FunctionField: "a function", ArrayField: "an array"}.get(type(field), "a file")
     raise CaseError(
-        [f"exact: {kind}; allowed: a number or an expression, because derivatives of the exact solution are needed"]
+        f"exact: {kind}; allowed: a number or an expression, because derivatives of the exact solution are needed"
     )
 
 
@@ -314,10 +314,10 @@ def other_faces(lattice: Lattice, before: tuple[Face, ...], boundary: Any) -> tu
     faces = faces_with(conditions, lattice)
     for name, old, new in zip(names, before, faces, strict=True):
         if conditions[name].patches or (old.patched and tables.get(name) is not old):
-            raise CaseError([f"boundary.{name}: a face in patches; allowed: other data of whole faces"])
+            raise CaseError(f"boundary.{name}: a face in patches; allowed: other data of whole faces")
         if new.kind is not old.kind:
             allowed = f"{old.kind.value}, because the kind of a face cannot change"
-            raise CaseError([f"boundary.{name}: {new.kind.value}; allowed: {allowed}"])
+            raise CaseError(f"boundary.{name}: {new.kind.value}; allowed: {allowed}")
     return faces
 
 
@@ -327,14 +327,14 @@ def require_axes(axes: Any) -> int:
     Raises CaseError if there are not.
     """
     if not isinstance(axes, Sequence) or not 1 <= len(axes) <= len(AXES):
-        raise CaseError([f"axes: {shown(axes)}; allowed: 1, 2 or 3 tables, in the order x(, y(, z))"])
+        raise CaseError(f"axes: {shown(axes)}; allowed: 1, 2 or 3 tables, in the order x(, y(, z))")
     return len(axes)
 
 
 def require_system(system: Any, dimension: int) -> None:
     """Raise `CaseError` if there is no system of coordinates of that name with so many axes."""
     if system not in SYSTEMS or dimension not in SYSTEMS[system]:
-        raise CaseError([f"system: {shown(system)} with {quantity(dimension, 'axis')}; allowed: {SYSTEMS_ALLOWED}"])
+        raise CaseError(f"system: {shown(system)} with {quantity(dimension, 'axis')}; allowed: {SYSTEMS_ALLOWED}")
 
 
 def first_of(table: Any, otherwise: Any) -> float | None:
@@ -355,10 +355,10 @@ def axes_with(system: str, named: Collection[str], count: int) -> tuple[str, ...
     found = enough[0] if enough else next((axes for axes in systems if len(axes) == count), None)
     if found is None:
         axes = quantity(count or len(named), "axis")
-        raise CaseError([f"system: {shown(system)} with {axes}; allowed: {SYSTEMS_ALLOWED}"])
+        raise CaseError(f"system: {shown(system)} with {axes}; allowed: {SYSTEMS_ALLOWED}")
     for name in named:
         if name not in found:
-            raise CaseError([f"{name}: no axis; allowed: {', '.join(found)}"])
+            raise CaseError(f"{name}: no axis; allowed: {', '.join(found)}")
     return found
 
 
@@ -378,7 +378,7 @@ def _axis(name: str, table: Any, kinds: tuple[Kind, Kind], power: int) -> Axis:
     if not isinstance(table, Mapping) or len(table) != 1 or not set(table) <= {*PLACEMENTS, "uniform"}:
         placed = ", ".join(f'{{"{word}": {kind.meaning}}}' for word, kind in PLACEMENTS.items())
         allowed = f'{placed} or {{"uniform": (lower, upper, nodes)}}'
-        raise CaseError([f"axes: {shown(table)} along {name}; allowed: {allowed}"])
+        raise CaseError(f"axes: {shown(table)} along {name}; allowed: {allowed}")
     [(key, given)] = table.items()
     try:
         if key != "uniform":
@@ -391,13 +391,13 @@ def _axis(name: str, table: Any, kinds: tuple[Kind, Kind], power: int) -> Axis:
         axis = Lattice.box(ends[:1], ends[1:], (count,), tuple(kind.rule for kind in kinds)).axes[0]
         return placed_axis(Nodes.word, axis.coordinates, kinds, power) if power else axis
     except (CaseError, ValueError) as error:
-        raise CaseError([f"axes: {key} along {name}: {error}"]) from error
+        raise CaseError(f"axes: {key} along {name}: {error}") from error
 
 
 def fitting(lattice: Lattice) -> Lattice:
     """The lattice; CaseError if there is a `Lattice.misfit`."""
     if lattice.misfit:
-        raise CaseError([lattice.misfit])
+        raise CaseError(lattice.misfit)
     return lattice
 
 
@@ -412,7 +412,7 @@ def placed_axis(word: str, given: Any, kinds: tuple[Kind, Kind], power: int = 0)
             raise ValueError(f"{shown(given)}; allowed: real numbers in ascending order")
         return Axis.placed(PLACEMENTS[word](marks, kinds, power=power))
     except (CaseError, TypeError, ValueError) as error:
-        raise CaseError([" ".join(str(error).split())]) from error
+        raise CaseError(" ".join(str(error).split())) from error
 
 
 def box_of(
@@ -429,10 +429,10 @@ def box_of(
     words = dict.fromkeys(names, centring) if isinstance(centring, str) else centring
     if not isinstance(words, Mapping) or not set(words) <= {*names} or not set(words.values()) <= {"node", "cell"}:
         allowed = f'"node", "cell" or a mapping of these from {", ".join(names)}'
-        raise CaseError([f"centring: {shown(centring)}; allowed: {allowed}"])
+        raise CaseError(f"centring: {shown(centring)}; allowed: {allowed}")
     if any(len(entries) != len(nodes) for entries in stated):
         counts = ", ".join(str(len(entries)) for entries in stated)
-        raise CaseError([f"lower, upper and shape have {counts} entries; allowed: one for each of {', '.join(names)}"])
+        raise CaseError(f"lower, upper and shape have {counts} entries; allowed: one for each of {', '.join(names)}")
     for name, marks, low, high, count, pair in zip(
         names, nodes, *stated, zip(kinds[::2], kinds[1::2], strict=True), strict=True
     ):
@@ -441,7 +441,7 @@ def box_of(
         if centring == "node" and ANGLE in names and pair[0] is Kind.AXIS:
             word = Cells.word
         if marks is None and count is None:
-            raise CaseError([f"shape: missing; allowed: the number of nodes along {name}, or {name} = their places"])
+            raise CaseError(f"shape: missing; allowed: the number of nodes along {name}, or {name} = their places")
         try:
             if marks is None:
                 ends = (0.0 if low is None else low, 1.0 if high is None else high)
@@ -451,9 +451,9 @@ def box_of(
             else:
                 axis = placed_axis(word, marks, pair, power)
         except (CaseError, ValueError) as error:
-            raise CaseError([f"{name}: {str(error).removeprefix('x: ')}"]) from error
+            raise CaseError(f"{name}: {str(error).removeprefix('x: ')}") from error
         for key, message in disagreements(name, axis, low, high, count):
-            raise CaseError([f"{key}: {message}"])
+            raise CaseError(f"{key}: {message}")
         axes.append(axis)
     return fitting(Lattice(tuple(axes), system))
 
@@ -473,7 +473,7 @@ def _from_lists(given: Any) -> NDArray[Any]:
     try:
         return np.asarray(given)
     except ValueError:
-        raise CaseError(["lists of different lengths; allowed: lists of one length at each depth"]) from None
+        raise CaseError("lists of different lengths; allowed: lists of one length at each depth") from None
 
 
 def _axis_of(face: str) -> str:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The backend of a solver: which one, on which device, and the next one where that fails."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType

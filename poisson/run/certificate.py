@@ -5,76 +5,59 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Operations, Reduction
+from poisson.backends.base import Array, Backend, Operations
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.mesh.grid import slabs
 from poisson.solvers.rounding import largest_correction
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import VANISHED, SolveResult
 
+if TYPE_CHECKING:
+    from poisson.run.setup import Setup
+
 RESIDUAL_SLAB = 1 << 24
 """Nodes of a slab in which the residual of a float32 run is recomputed."""
 
 
 def true_residual(
-    operations: Operations,
-    double: Backend,
-    discretisation: Discretisation,
-    result: SolveResult,
-    f: Array,
-    norms: Reduction,
-    *,
-    given: Array | None = None,
-    keep: bool,
+    setup: Setup, discretisation: Discretisation, result: SolveResult, *, keep: bool
 ) -> tuple[NDArray[np.float64] | None, tuple[float, float]]:
     """The residual of the final u in float64.
 
-    `operations`: those of A, where u is. `double`: the float64 backend of the same device, in this process alone.
-    `discretisation`: the problem, with the source that was solved for. `result`: holds u, and an array that may be
-    overwritten; norms in it are taken as they are. `f`: the source with its face terms; it may be in the memory of the
-    caller. `norms`: a place for results where u is. `given`: the same source in float64, in the memory of the caller.
-    `keep`: whether the values are wanted, too. Returns `values`: the residual on the host, if it is wanted; where the
-    grid is divided, at the nodes of this process. Returns `norms`: (Σ r², max |r|) over the whole grid.
+    `setup`: with the source that was solved for. `discretisation`: the problem with that source. `result`: holds u, and
+    an array that may be overwritten; norms in it are taken as they are. `keep`: whether the values are wanted, too.
+    Returns `values`: the residual on the host, if it is wanted; where the grid is divided, at the nodes of this
+    process. Returns `norms`: (Σ r², max |r|) over the whole grid.
     """
-    backend, operator = operations.backend, operations.operator
+    backend, operator, operations, norms = setup.backend, setup.operator, setup.operations, setup.norms
+    double = setup.local.companion(np.float64)
     if double.dtype != backend.dtype:
-        if given is not None and not keep and operations.widens:
-            operations.certify(result.u, given, result.work, norms)
+        if setup.given is not None and not keep and operations.widens:
+            operations.certify(result.u, setup.given, result.work, norms)
             return None, backend.read(norms)
         values = np.empty(discretisation.owned.array_shape) if keep else None
         return values, _residual_by_slabs(double, discretisation, operator, backend.to_host(result.u), values)
     if keep:
-        operations.residual(result.u, operations.settled(f), result.work, norms)
+        operations.residual(result.u, operations.settled(setup.source), result.work, norms)
         return backend.to_host(result.work)[operator.lattice.owned], backend.read(norms)
     if result.norms is None:
-        operations.certify(result.u, f, result.work, norms)
+        operations.certify(result.u, setup.source, result.work, norms)
     return None, result.norms or backend.read(norms)
 
 
-def true_correction(
-    operations: Operations,
-    double: Backend,
-    discretisation: Discretisation,
-    result: SolveResult,
-    f: Array,
-    z: Array,
-    norms: Reduction,
-) -> float:
-    """max |D⁻¹ r| in float64 for the residual r of the final u, in U.
-
-    `operations`, `double`, `discretisation`, `result`, `f`, `norms`: as `true_residual` takes them. `z`: an array that
-    may be overwritten, if it is f, as well.
-    """
-    if double.dtype == operations.backend.dtype:
-        operations.residual(result.u, operations.settled(f), result.work)
-        return largest_correction(operations, result.work, z, norms)
+def true_correction(setup: Setup, discretisation: Discretisation, result: SolveResult) -> float:
+    """max |D⁻¹ r| in float64 for the residual r of the final u, in U, as `true_residual`; the source is overwritten."""
+    operations, double = setup.operations, setup.local.companion(np.float64)
+    if double.dtype == setup.backend.dtype:
+        operations.residual(result.u, operations.settled(setup.source), result.work)
+        return largest_correction(operations, result.work, setup.f, setup.norms)
     largest = 0.0
-    for _, part, r in _residuals(double, discretisation, operations.operator, operations.backend.to_host(result.u)):
+    for _, part, r in _residuals(double, discretisation, setup.operator, setup.backend.to_host(result.u)):
         z, place = double.empty(part.operator.array_shape), double.reduction()
         largest = max(largest, largest_correction(part, r, z, place))
     return discretisation.largest(largest)[0]

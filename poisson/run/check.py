@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -19,17 +18,18 @@ from poisson.errors import IncompatibleSource, PoissonError
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
 from poisson.run.backend import local_backend
-from poisson.run.concerns import Concern, concerns_of
-from poisson.run.memory import Need, OfBodies, needs, require_memory, result_bytes
+from poisson.run.concerns import Concern, Subject, concerns_of
+from poisson.run.memory import Need, Room, needs, require_memory, result_bytes
 from poisson.run.operator import divide
 from poisson.run.ranks import communicator_of
 from poisson.run.request import Request
 from poisson.run.sample import Sample
 from poisson.solvers import registry
-from poisson.solvers.choose import Choice, choose, describe
+from poisson.solvers.choose import Choice, choose
 from poisson.solvers.expected import Offer, Outline, Question
 from poisson.solvers.multigrid.coarser import no_coarser
 from poisson.solvers.multigrid.hierarchy import grids_of
+from poisson.solvers.registry import describe
 
 MOST_BALANCED = 1 << 20
 """A grid of more nodes has its balance estimated on …"""
@@ -129,7 +129,7 @@ def check(case: Case, *, comm: Any = None) -> Findings:
         plan=plan,
         result_bytes=result_bytes(problem.lattice, case.run.dtype, case.output.fields),
         ranks=communicator.size,
-        concerns=(*concerns_of(sample, case.solver, case.run), *(plan.concerns if plan else ())),
+        concerns=(*concerns_of(Subject(sample, case.solver, case.run)), *(plan.concerns if plan else ())),
         mistakes=tuple(dict.fromkeys(mistakes)),
     )
 
@@ -166,15 +166,12 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
     Raises PoissonError if there is no backend for it, or the grid cannot be divided.
     """
     problem, settings, precision = request.problem, request.settings, request.run.precision
-    ranks, fields = request.ranks, request.fields
+    ranks = request.ranks
     local = local_backend(request)
     divide(request, local)
     lattice = None if ranks.share is None else ranks.share.lattice
-    nodes = None if lattice is None else math.prod(lattice.array_shape)
     operator = sample.operator if lattice is None else replace(sample.operator, lattice=lattice)
     outline = Outline(ranks.over(local), operator, sample.mean_reaction, sample.roughness_of_links)
-    bodies = OfBodies.of(problem)
-    shared: dict[str, Any] = {"varies": problem.varies, "nodes": nodes, "beside": ranks.beside, "bodies": bodies}
     question = Question(outline, settings, precision)
     if question.to_discretisation and problem.coarser() is None:
         raise no_coarser(problem.lattice.shape)
@@ -186,7 +183,8 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
         reason, (seconds, expectation) = "asked for", _asked(question)
     short: list[str] = []
     try:
-        require_memory(local, problem.lattice, settings, precision, fields, **shared)
+        room = replace(Room.of(request), settings=settings, precision=precision)
+        require_memory(local, room)
     except PoissonError as error:
         short.append(str(error))
     for lines in ranks.everyone(short):
@@ -200,7 +198,7 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
         seconds=seconds,
         expectation=expectation,
         # Where both are the host's memory, the second has all.
-        needs=needs(local, problem.lattice, settings, precision, fields, **shared)[1 if local.on_host else 0 :],
+        needs=needs(local, room)[1 if local.on_host else 0 :],
         concerns=tuple(_slow_sizes(question)) if registry.method_of(settings).direct else (),
     )
 

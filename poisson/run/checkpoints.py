@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The checkpoints of one solve: the one that it goes on from, and those that it writes."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import time

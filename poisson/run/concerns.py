@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Concerns about a case that can be solved: each names its key, says what may go wrong, and gives a remedy."""
 
-from __future__ import annotations
-
 import logging
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import AXES
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import FunctionField, PartField
-from poisson.problem.problem import Problem
+from poisson.run.request import Request
 from poisson.run.sample import Sample, Values
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import smoothest
@@ -77,37 +76,35 @@ class Concern:
         return f"{self.key}: {self.text}; {self.fix}"
 
 
-def concerns_of(sample: Sample, settings: SolverSettings, run: RunSettings) -> tuple[Concern, ...]:
-    """The concerns about a problem that is solved with these settings; none where its sample has mistakes."""
-    if sample.mistakes:
+class Subject(NamedTuple):
+    """A problem by its sample, how it is solved, and where."""
+
+    sample: Sample
+    settings: SolverSettings
+    run: RunSettings
+
+
+def concerns_of(subject: Subject) -> tuple[Concern, ...]:
+    """The concerns about a problem that is solved with some settings; none where its sample has mistakes."""
+    if subject.sample.mistakes:
         return ()
     with np.errstate(all="ignore"):
-        return (
-            *_without_effect(sample.problem),
-            *_jumps_at_edges(sample),
-            *_jumps_across(sample),
-            *_unresolved(sample),
-            *_beyond_rounding(sample, settings, run),
-            *_says_little(sample, settings),
-            *_too_many_sweeps(sample, settings),
-            *_too_many_threads(run),
-        )
+        return tuple(concern for look in LOOKS for concern in look(subject))
 
 
-def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSettings) -> None:
+def warn_of_concerns(request: Request) -> None:
     """One warning of all that `check` is concerned about, which names the line that called the caller of this function.
 
     Where a process has its own part of an array alone, nothing is known.
-
-    `problem`: what was solved. `settings`, `run`: how, and where.
     """
+    problem = request.problem
     of_faces = (data for face in problem.faces for data in (face.value, face.alpha))
     given = (problem.f, problem.a, problem.c, problem.initial, *of_faces)
     if any(isinstance(field, PartField) for field in given):
         return
     try:
         with np.errstate(all="ignore"):
-            concerns = concerns_of(Sample(problem), settings, run)
+            concerns = concerns_of(Subject(Sample(problem), request.settings, request.run))
     except Exception as error:
         if not any(isinstance(field, FunctionField) for field in given):
             raise
@@ -118,8 +115,9 @@ def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSetting
         warnings.warn(CheckWarning("\n".join(concern.line for concern in concerns)), stacklevel=3)
 
 
-def _without_effect(problem: Problem) -> Iterator[Concern]:
+def _without_effect(subject: Subject) -> Iterator[Concern]:
     """Bodies that reach no node and no link, and bodies that leave nothing to solve for."""
+    problem = subject.sample.problem
     if not problem.bodies:
         return
     from poisson.problem.bodies import CONDITIONS, DIELECTRIC, HELD, keys_of
@@ -143,9 +141,9 @@ def _without_effect(problem: Problem) -> Iterator[Concern]:
         yield Concern("body", "every node lies in a body or has the value of a face", "make room between the bodies")
 
 
-def _jumps_at_edges(sample: Sample) -> Iterator[Concern]:
+def _jumps_at_edges(subject: Subject) -> Iterator[Concern]:
     """Dirichlet faces whose values differ where they meet."""
-    problem, ends = sample.problem, sample.fixed
+    sample, problem, ends = subject.sample, subject.sample.problem, subject.sample.fixed
     if ends is None or ends[0] == ends[1]:
         return
     allowed = JUMP * (ends[1] - ends[0])
@@ -166,7 +164,7 @@ def _jumps_at_edges(sample: Sample) -> Iterator[Concern]:
         return
     jump, first, second = worst
     faces = problem.lattice.faces
-    where = "an edge" if sample.problem.lattice.dimension == 3 else "a corner"
+    where = "an edge" if problem.lattice.dimension == 3 else "a corner"
     others = f"; the same holds for {quantity(pairs - 1, 'other pair')} of faces" * (pairs > 1)
     yield Concern(
         f"boundary.{faces[second]}",
@@ -186,9 +184,9 @@ def _on_edge(sample: Sample, face: int, other: int) -> Values:
     return sample.face(face, f"boundary.{problem.lattice.faces[face]}", value, at=at).reshape(-1)
 
 
-def _jumps_across(sample: Sample) -> Iterator[Concern]:
+def _jumps_across(subject: Subject) -> Iterator[Concern]:
     """Formulas that are not the same at both ends of an axis that wraps."""
-    problem = sample.problem
+    sample, problem = subject.sample, subject.sample.problem
     given: list[tuple[str, object, int | None]] = [
         ("equation.f", problem.f, None),
         ("equation.a", problem.a, None),
@@ -212,23 +210,21 @@ def _jumps_across(sample: Sample) -> Iterator[Concern]:
                 yield Concern(
                     key,
                     f"the expression differs by {jump:.3g} between {name} = {start:g} and {name} = {stop:g}, "
-                    "the same place "
-                    f"on the periodic axis {name}, and so jumps there",
+                    f"the same place on the periodic axis {name}, and so jumps there",
                     f"make the expression periodic, or give boundary.{name}_lower and boundary.{name}_upper conditions",
                 )
 
 
-def _unresolved(sample: Sample) -> Iterator[Concern]:
+def _unresolved(subject: Subject) -> Iterator[Concern]:
     """Sources and coefficients that change too fast for the grid."""
-    problem = sample.problem
+    sample, problem = subject.sample, subject.sample.problem
     for key, values in (("equation.f", sample.f), ("equation.a", sample.a), ("equation.c", sample.c)):
         if sample.roughness(values) > ROUGH:
             yield Concern(
                 key,
                 "the values oscillate from node to node, and the grid does not resolve them",
                 "use more nodes (domain.shape), at least eight per wavelength or four per width of a peak, or a "
-                "smoother "
-                "expression",
+                "smoother expression",
             )
             if key == "equation.f":
                 return
@@ -273,9 +269,9 @@ def _largest_fixed(sample: Sample) -> float:
     return max(abs(end) for end in sample.fixed or (0.0,))
 
 
-def _beyond_rounding(sample: Sample, settings: SolverSettings, run: RunSettings) -> Iterator[Concern]:
+def _beyond_rounding(subject: Subject) -> Iterator[Concern]:
     """A tolerance that rounding does not let the residual reach."""
-    stopping = settings.stopping
+    sample, stopping, run = subject.sample, subject.settings.stopping, subject.run
     reference = _reference(sample, stopping.norm)
     if stopping.stop != "residual" or not 0.0 < reference < math.inf:
         return
@@ -301,9 +297,9 @@ def _beyond_rounding(sample: Sample, settings: SolverSettings, run: RunSettings)
     )
 
 
-def _says_little(sample: Sample, settings: SolverSettings) -> Iterator[Concern]:
+def _says_little(subject: Subject) -> Iterator[Concern]:
     """Coefficients so large that a residual at the tolerance may leave a large error."""
-    stopping = settings.stopping
+    sample, stopping = subject.sample, subject.settings.stopping
     target = stopping.target(_reference(sample, stopping.norm))
     softest = sample.softest
     u = max(_largest_fixed(sample), float(np.max(np.abs(sample.f) / (softest + sample.c))))
@@ -351,9 +347,9 @@ def _instead(size: float, enough: float) -> str:
     return f"use a smaller coefficient (in the place of a Dirichlet value {enough:.1g} is enough)" * (size > enough)
 
 
-def _too_many_sweeps(sample: Sample, settings: SolverSettings) -> Iterator[Concern]:
+def _too_many_sweeps(subject: Subject) -> Iterator[Concern]:
     """Sweeps that the limit does not allow."""
-    stopping = settings.stopping
+    sample, settings, stopping = subject.sample, subject.settings, subject.settings.stopping
     factor, power = SWEEPS.get(settings.method, (0.0, 0.0))
     if not factor or not stopping.rtol > 0.0 or stopping.max_iterations != Stopping().max_iterations:
         # Who sets a limit knows of it.
@@ -369,11 +365,19 @@ def _too_many_sweeps(sample: Sample, settings: SolverSettings) -> Iterator[Conce
         )
 
 
-def _too_many_threads(run: RunSettings) -> Iterator[Concern]:
+def _too_many_threads(subject: Subject) -> Iterator[Concern]:
     """More threads than processors."""
+    run = subject.run
     if run.threads > 1 and run.threads > (there := processors()):
         yield Concern(
             "run.threads",
             f"{quantity(run.threads, 'thread')} share {quantity(there, 'processor')} and wait for one another",
             f"use {there}, or leave run.threads out",
         )
+
+
+LOOKS: tuple[Callable[[Subject], Iterator[Concern]], ...] = (
+    *(_without_effect, _jumps_at_edges, _jumps_across, _unresolved, _beyond_rounding, _says_little, _too_many_sweeps),
+    _too_many_threads,
+)
+"""The questions that `concerns_of` asks, in order."""

@@ -108,7 +108,7 @@ def capacitance(problem: Problem, *, comm: Any = None, **options: Any) -> Capaci
     from poisson.run.request import Request
 
     if not isinstance(problem, Problem):
-        raise CaseError([f"problem: {article(type(problem).__name__)}; allowed: a poisson.Problem"])
+        raise CaseError(f"problem: {article(type(problem).__name__)}; allowed: a poisson.Problem")
     run: dict[str, Any] = {
         name: options.pop(name) for name in ("backend", "precision", "threads", "ranks") if name in options
     }
@@ -131,10 +131,10 @@ def _capacitance(request: Request) -> Capacitance:
     problem = request.problem
     conductors = [body for body in problem.bodies if body.kind in ("dirichlet", "floating")]
     if not conductors:
-        raise CaseError(["body: no conductor; allowed: bodies with dirichlet or floating = true"])
+        raise CaseError("body: no conductor; allowed: bodies with dirichlet or floating = true")
     absorbs = any(face.absorbs for face in problem.faces) or any(body.kind == "robin" for body in problem.bodies)
     if number(problem.c) != 0.0 or absorbs or problem.open_faces:
-        raise CaseError(["equation.c: c, a robin condition or an open face; allowed for capacitances: c = 0, no alpha"])
+        raise CaseError("equation.c: c, a robin condition or an open face; allowed for capacitances: c = 0, no alpha")
     units = [_unit(replace(problem, surface="symmetric"), body) for body in conductors]
     solver = of_request(Solver, replace(request, problem=units[0]))
     solutions, rows = [], []
@@ -162,7 +162,7 @@ class Floating:
     def __init__(self, problem: Problem) -> None:
         absorbs = number(problem.c) != 0.0 or any(face.kind.fixes or face.absorbs for face in problem.faces)
         if not absorbs and all(body.kind not in ("dirichlet", "robin") for body in problem.bodies):
-            raise CaseError([UNHELD])
+            raise CaseError(UNHELD)
         self.problem = problem
         self._bodies = [body for body in problem.bodies if body.floating]
         self._influence: tuple[Problem, NDArray[np.float64]] | None = None
@@ -192,10 +192,10 @@ class Floating:
             return problem, dict.fromkeys((body.name for body in self._bodies), 0.0)
         for body, own in zip(self._bodies, np.diagonal(influence), strict=True):
             if own == 0.0:
-                raise CaseError([f"body {body.name}: floating; allowed: bodies with a node beside their surface"])
+                raise CaseError(f"body {body.name}: floating; allowed: bodies with a node beside their surface")
         values = np.linalg.eigvals(influence)
         if not np.abs(values).min() > SINGULAR * np.abs(values).max():
-            raise CaseError([UNHELD])
+            raise CaseError(UNHELD)
         pairs = zip(self._bodies, np.linalg.solve(influence, missing), strict=True)
         found = {body.name: float(value) for body, value in pairs}
         log.info("%s", ", ".join(f"{name} floats at {value:.6g}" for name, value in found.items()))

@@ -19,6 +19,7 @@ from poisson.errors import BackendUnavailable, CaseError, GridError
 from poisson.mesh.differences import Differences
 from poisson.mesh.interpolation import interpolate
 from poisson.output.record import all_finite
+from poisson.problem.arrays import on_device
 from poisson.run import result_fields
 from poisson.solvers.stopping import SolveResult
 
@@ -46,7 +47,7 @@ def vector(solution: Solution, name: str) -> NDArray[Any]:
         )
     if all_finite(u) and not all_finite(found[name]):
         beyond = f"a value is beyond the range of {u.dtype}"
-        raise CaseError([f"{name}: {beyond}: solve with precision='float64', or in other units"])
+        raise CaseError(f"{name}: {beyond}: solve with precision='float64', or in other units")
     return found[name]
 
 
@@ -58,14 +59,14 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
     """
     _require_whole(solution, "at", "save the solution and load the file")
     if field == "u":
-        values = solution.host_u
+        values = solution.host_u if on_device(solution.u) else solution.u
     elif field in solution.fields:
-        values = np.asarray(solution.fields[field])
+        values = solution.fields[field]
     elif field in VECTORS:
         values = getattr(solution, field)
     else:
         known = dict.fromkeys(["u", *solution.fields, *VECTORS])
-        raise CaseError([f"the solution has no field {field!r}; its fields are {', '.join(known)}"])
+        raise CaseError(f"the solution has no field {field!r}; its fields are {', '.join(known)}")
     try:
         found = interpolate(solution.problem.lattice, values, points)
     except GridError:
@@ -73,7 +74,7 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
             raise
         from poisson.run.beyond import at_points
 
-        found = at_points(solution, points, values, field)
+        found = at_points(solution, points, np.asarray(values), field)
     return found if found.ndim else found.item()
 
 
@@ -85,7 +86,7 @@ def face_flux(solution: Solution, face: str) -> float:
     known = faces(solution)
     if face not in known:
         through = ", ".join(known) or "none, because every axis is periodic"
-        raise CaseError([f"face: {face!r}; allowed: {through}"])
+        raise CaseError(f"face: {face!r}; allowed: {through}")
     _require_whole(solution, "face_flux", "save the solution and load the file")
     discretisation = balanced(Discretisation(solution.problem), np)
     return outflow(discretisation, solution.host_u, solution.problem.lattice.faces.index(face))
@@ -99,7 +100,7 @@ def faces(solution: Solution) -> tuple[str, ...]:
 
 def _require_whole(solution: Solution, name: str, advice: str) -> None:
     if solution.u.shape != solution.problem.lattice.array_shape:
-        raise CaseError([f"{name}: each process has a part of u; {advice}"])
+        raise CaseError(f"{name}: each process has a part of u; {advice}")
 
 
 def _processor(dtype: Any) -> Backend:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Where each of several processes runs: its device, its share of the processors, how its arrays reach the others."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os
@@ -61,8 +59,7 @@ def device_of(rank: int, all_seen: Sequence[Seen]) -> int | None:
             there = len({name for each in here for name in each.devices})
             raise BackendUnavailable(
                 f"{quantity(len(here), 'process')} on {seen.host} share {quantity(there, 'GPU')}: start one "
-                "process per GPU, "
-                f"with mpirun -n {there} on one host, or choose a backend of the CPU"
+                f"process per GPU, with mpirun -n {there} on one host, or choose a backend of the CPU"
             )
         taken.add((seen.host, device))
     return numbers[rank] if all_seen[rank].devices else None

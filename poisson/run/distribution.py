@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Data that not every rank has: an array or a problem of the first one, or an array of which each has its part."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from typing import Any
@@ -14,7 +12,6 @@ from poisson.discrete.share import agreed
 from poisson.errors import CaseError
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.communicator import Communicator
-from poisson.parallel.distributed import DistributedBackend
 from poisson.problem.arrays import brought, host, is_array, on_device, shape_of
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
@@ -52,7 +49,7 @@ def array(ranks: Ranks, name: str, given: Any, shape: tuple[int, ...], backend: 
         return _from_first(ranks, given, shape)
     if _NOTHING in kinds and set(kinds) != {_NOTHING}:
         allowed = "on all, or an array of the whole grid on the first only"
-        raise CaseError([f"{name}: given on only some processes; allowed: {allowed}"])
+        raise CaseError(f"{name}: given on only some processes; allowed: {allowed}")
     return given
 
 
@@ -71,7 +68,7 @@ def without_arrays(communicator: Communicator, given: Problem | None) -> tuple[P
     with agreed(communicator):
         if have != [True] + [False] * (communicator.size - 1):
             allowed = "on all, or on the first with None on the others"
-            raise CaseError([f"problem: given on only some processes; allowed: {allowed}"])
+            raise CaseError(f"problem: given on only some processes; allowed: {allowed}")
         if given is not None:
             names = tuple(name for name in FIELDS if isinstance(getattr(given, name), ArrayField))
             nothing: dict[str, Any] = dict.fromkeys(names, _nowhere(given))
@@ -100,7 +97,7 @@ def _packed(problem: Problem) -> bytes:
         return pickle.dumps(problem)
     except Exception as error:  # whatever the parts of another library raise
         reason = "functions of the problem cannot be sent to the other processes"
-        raise CaseError([f"problem: {reason} ({error}); make the problem on each process"]) from error
+        raise CaseError(f"problem: {reason} ({error}); make the problem on each process") from error
 
 
 def _nowhere(problem: Problem) -> PartField:
@@ -111,6 +108,8 @@ def _nowhere(problem: Problem) -> PartField:
 
 def _with_halo(lattice: Lattice, given: Any, shape: tuple[int, ...], backend: Backend, on_devices: bool) -> PartField:
     """The part of an array with its halo, from parts without; with `on_devices` it stays where it is."""
+    from poisson.parallel.distributed import DistributedBackend
+
     double = backend.companion(np.float64)
     assert isinstance(double, DistributedBackend)
     halo = double.halo_of(lattice)

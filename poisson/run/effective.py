@@ -5,8 +5,6 @@ With the periodic solution χ_k of −∇·(a ∇(χ_k + x_k)) = 0 the tensor is
 over the links of the operator. For exact χ these are the mean fluxes; for others the error is quadratic in theirs.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import defaultdict
@@ -24,7 +22,7 @@ from poisson.case import Case
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.mask import labelled
 from poisson.errors import CaseError
-from poisson.mesh.grid import AXES
+from poisson.mesh.grid import AXES, SLAB_NODES, Value, over_slabs
 from poisson.output import hdf5
 from poisson.output.files import drafted
 from poisson.problem import arrays
@@ -194,7 +192,7 @@ def effective(
     try:
         known = phases_of(phases) if phases is not None else ()
     except (TypeError, ValueError, AttributeError):
-        raise CaseError([f"phases: {phases!r}; allowed: {NO_PHASES}"]) from None
+        raise CaseError(f"phases: {phases!r}; allowed: {NO_PHASES}") from None
     problem = _problem(image, known, spacing, dataset)
 
     def make(problem: Problem) -> Solver:
@@ -213,9 +211,9 @@ def effective_of(case: Case, observer: Observer | None = None) -> Effective:
     """
     problem = case.problem
     if not all(problem.lattice.periodic):
-        raise CaseError(['boundary: a cell is periodic; allowed here: "periodic" along every axis'])
+        raise CaseError('boundary: a cell is periodic; allowed here: "periodic" along every axis')
     if problem.c != 0.0:
-        raise CaseError(["equation.c: a cell has no losses; allowed here: 0"])
+        raise CaseError("equation.c: a cell has no losses; allowed here: 0")
     phases = problem.a.phases if isinstance(problem.a, FieldFile) else None
     return _effective(problem, phases or (), lambda other: Solver.of(replace(case, problem=other)), observer)
 
@@ -229,13 +227,13 @@ def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None) -> Pr
         a = in_phases(arrays.host(image), known, "image") if known else image
         shape = np.shape(a) if isinstance(a, (list, tuple)) else arrays.shape_of(a)
     if len(shape) not in (2, 3):
-        raise CaseError([f"image: the shape {shape}; allowed: (ny, nx) or (nz, ny, nx)"])
+        raise CaseError(f"image: the shape {shape}; allowed: (ny, nx) or (nz, ny, nx)")
     try:
         sizes = [float(size) for size in np.broadcast_to(spacing, len(shape))]
         if not min(sizes) > 0.0:
             raise ValueError
     except (TypeError, ValueError):
-        raise CaseError([f"spacing: {spacing!r}; allowed: a number > 0, or one for each of x, y(, z)"]) from None
+        raise CaseError(f"spacing: {spacing!r}; allowed: a number > 0, or one for each of x, y(, z)") from None
     nodes = shape[::-1]
     upper = [size * count for size, count in zip(sizes, nodes, strict=True)]
     return Problem.on_box(nodes, a=a, upper=upper, boundary="periodic")
@@ -257,19 +255,13 @@ def _effective(
         visited = sum(int(np.count_nonzero(part)) for _, part, _ in parts)
     for cell, part, axes in parts:
         solver = make(cell)
-        xp = solver.backend.array_module
-        on_it = xp.asarray(part)
-        links = [_links(xp, on_it, lattice.array_axis(axis), problem.mean) for axis in range(lattice.dimension)]
+        xp, threads = solver.backend.array_module, solver.backend.threads
+        links = _Links(xp, xp.asarray(part), problem, threads if xp is np else 1)
         for axis in axes:
-            place, link = lattice.array_axis(axis), links[axis]
-            f = (link - xp.roll(link, 1, axis=place)) / lattice.spacing[axis]
-            solutions[names[axis]] += (solver.keep_on(None, observer, None, f=f),)
+            solutions[names[axis]] += (solver.keep_on(None, observer, None, f=links.source(axis)),)
         potentials = [xp.asarray(solutions[names[axis]][-1].u, dtype=float) for axis in axes]
-        for axis, link in enumerate(links):
-            place, h = lattice.array_axis(axis), lattice.spacing[axis]
-            slopes = [(xp.roll(u, -1, axis=place) - u) / h + (axis == k) for k, u in zip(axes, potentials, strict=True)]
-            for (j, one), (k, other) in combinations_with_replacement(zip(axes, slopes, strict=True), 2):
-                tensor[j, k] += float(xp.vdot(link * one, other)) / a.size
+        for (j, k), energy in links.energies(dict(zip(axes, potentials, strict=True))).items():
+            tensor[j, k] += energy / a.size
     tensor += np.triu(tensor, 1).T
     counts = {value: int(np.count_nonzero(a == value)) / a.size for value in sorted({value for _, value in phases})}
     present = {value: part for value, part in counts.items() if part > 0.0}
@@ -306,13 +298,65 @@ def _through(a: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], list
         if axes.any():
             chosen = np.zeros(labels.max() + 1, dtype=bool)
             chosen[part] = True
-            yield np.where(chosen[labels], a, 0.0), np.flatnonzero(axes).tolist()
+            yield np.where(chosen.take(labels), a, 0.0), np.flatnonzero(axes).tolist()
 
 
-def _links(xp: Any, a: Any, place: int, mean: str) -> Any:
-    """a on the links from the nodes to the next ones along an axis of an array, as the operator has it."""
-    with np.errstate(divide="ignore"):
-        return link_mean(mean, a, xp.roll(a, -1, axis=place))
+@dataclass
+class _Links:
+    """a on the links from the nodes to the next ones along the axes of a cell, as the operator has it.
+
+    On a host they are made plane by plane, in threads, and not kept.
+    """
+
+    xp: Any
+    a: Any
+    problem: Problem
+    threads: int
+
+    def source(self, axis: int) -> Any:
+        """The source of χ along an axis."""
+        xp, lattice = self.xp, self.problem.lattice
+        f, place = xp.empty(self.a.shape), lattice.array_axis(axis)
+
+        def fill(start: int, stop: int) -> None:
+            link = self._links(place, start - (place == 0), stop)
+            before = xp.roll(link, 1, axis=place) if place else link[:-1]
+            f[start:stop] = (link[(not place) :] - before) / lattice.spacing[axis]
+
+        self._over(fill)
+        return f
+
+    def energies(self, potentials: Mapping[int, Any]) -> dict[tuple[int, int], float]:
+        """The sums of a ∇(χ_j + x_j) · ∇(χ_k + x_k), by j and k."""
+        pairs = list(combinations_with_replacement(potentials, 2))
+
+        def sums(start: int, stop: int) -> list[float]:
+            found = [0.0] * len(pairs)
+            for axis, h in enumerate(self.problem.lattice.spacing):
+                place = self.problem.lattice.array_axis(axis)
+                ends = {k: self._ends(u, place, start, stop) for k, u in potentials.items()}
+                slopes = {k: (beyond - here) / h + (axis == k) for k, (here, beyond) in ends.items()}
+                link = self._links(place, start, stop)
+                found = [old + float((link * slopes[j] * slopes[k]).sum())
+                         for old, (j, k) in zip(found, pairs, strict=True)]  # fmt: skip
+            return found
+
+        return dict(zip(pairs, map(math.fsum, zip(*self._over(sums), strict=True)), strict=True))
+
+    def _links(self, place: int, first: int, last: int) -> Any:
+        with np.errstate(divide="ignore"):
+            return link_mean(self.problem.mean, *self._ends(self.a, place, first, last))
+
+    def _ends(self, values: Any, place: int, first: int, last: int) -> tuple[Any, Any]:
+        """The values of some planes, and those at the next nodes along an axis of an array."""
+        if place:
+            return values[first:last], self.xp.roll(values[first:last], -1, axis=place)
+        around = [values[-1:]] * (first < 0), [values[max(first, 0) : last + 1]], [values[:1]] * (last == len(values))
+        planes = self.xp.concatenate(list(chain(*around)))
+        return planes[:-1], planes[1:]
+
+    def _over(self, work: Callable[[int, int], Value]) -> list[Value]:
+        return over_slabs(self.a.shape, work, self.threads, SLAB_NODES if self.xp is np else self.a.size)
 
 
 def _bounds(a: NDArray[np.float64], weights: list[float] | None, dimension: int) -> dict[str, float]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Locks for objects that belong to one thread at a time, such as the arrays of a solver."""
 
-from __future__ import annotations
-
 import os
 import threading
 import weakref

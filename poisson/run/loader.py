@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """From the data of a problem to the arrays of a solver, for one solve after another."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -222,11 +220,11 @@ def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
         try:
             found = shape_of(given)
         except CaseError as error:
-            raise CaseError([f"fs: {error}"]) from error
+            raise CaseError(f"fs: {error}") from error
         if len(found) != len(shape) + 1:
-            raise CaseError([f"fs: an array of the shape {found}; allowed: {allowed}"])
+            raise CaseError(f"fs: an array of the shape {found}; allowed: {allowed}")
     elif isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
-        raise CaseError([f"fs: {article(type(given).__name__)}; allowed: {allowed}"])
+        raise CaseError(f"fs: {article(type(given).__name__)}; allowed: {allowed}")
     return list(given)
 
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,12 +16,12 @@ from poisson.backends.host import host_memory
 from poisson.case.settings import VECTORS
 from poisson.errors import ResourceError
 from poisson.mesh.lattice import Lattice
-from poisson.solvers.memory import arrays_of
+from poisson.solvers.registry import arrays_of
 from poisson.solvers.settings import SolverSettings
 from poisson.words import quantity
 
 if TYPE_CHECKING:
-    from poisson.problem.problem import Problem
+    from poisson.run.request import Request
 
 LITTLE = 1 << 22
 """Bytes up to which no room is looked for: to read what control groups leave takes as long as a small solve."""
@@ -44,99 +44,81 @@ class Need:
         return self.free is not None and self.size > self.free
 
 
-class OfBodies(NamedTuple):
-    """The part of bodies in the memory that a solve needs."""
+@dataclass(frozen=True)
+class Room:
+    """The conditions of the memory of a solve, beside where it runs.
 
-    surface: str  # The form beside those with given values; empty without any.
-    bytes_of_a_node: int  # Of the whole grid, on the host of every process: which body it is in, and a.
+    `lattice`: of the whole grid. `varies`: whether the coefficients take arrays, too. `nodes`: those that this process
+    has, halo included, where the grid is divided. `beside`: processes that share the memory of this host. `surface`:
+    the form beside bodies with given values; empty without any. `of_bodies`: bytes of a node of the whole grid, on the
+    host of every process: which body it is in, and a.
+    """
+
+    lattice: Lattice
+    settings: SolverSettings
+    precision: str
+    fields: Sequence[str]
+    varies: bool = False
+    nodes: int | None = None
+    beside: int = 1
+    surface: str = ""
+    of_bodies: int = 0
 
     @classmethod
-    def of(cls, problem: Problem) -> OfBodies:
-        if not problem.bodies:
-            return NO_BODIES
-        from poisson.problem.bodies import DIELECTRIC, HELD
+    def of(cls, request: Request) -> Room:
+        """The room of a request whose ranks have their parts."""
+        problem, ranks, surface, of_bodies = request.problem, request.ranks, "", 0
+        if problem.bodies:
+            from poisson.problem.bodies import DIELECTRIC, HELD
 
-        kinds = {body.kind for body in problem.bodies}
-        return cls(problem.surface if kinds.intersection(HELD) else "", 2 + 10 * (DIELECTRIC in kinds))
+            kinds = {body.kind for body in problem.bodies}
+            surface, of_bodies = problem.surface if kinds.intersection(HELD) else "", 2 + 10 * (DIELECTRIC in kinds)
+        nodes = None if ranks.share is None else math.prod(ranks.share.array_shape)
+        asked = request.settings, request.run.precision, request.fields
+        return cls(problem.lattice, *asked, problem.varies, nodes, ranks.beside, surface, of_bodies)
 
 
-NO_BODIES = OfBodies("", 0)
-
-
-def needs(
-    backend: Backend,
-    lattice: Lattice,
-    settings: SolverSettings,
-    precision: str,
-    fields: Sequence[str],
-    *,
-    varies: bool,
-    nodes: int | None = None,
-    beside: int = 1,
-    bodies: OfBodies = NO_BODIES,
-    dtype: DTypeLike | None = None,
-    least: int = 0,
-) -> tuple[Need, ...]:
+def needs(backend: Backend, room: Room, least: int = 0) -> tuple[Need, ...]:
     """The memory that a solve needs where its arrays are, and on the host for its result; one need if both are the
-    host's.
-
-    The arguments are those of `require_memory`, the type of the arrays, where it is not that of the backend, and how
-    many bytes a need has at least: without more there is none.
+    host's, and none where it is less than so many bytes.
     """
-    dtype = np.dtype(backend.dtype if dtype is None else dtype)
-    arrays = arrays_of(settings, precision, lattice.dimension, varies=varies, surface=bodies.surface)
-    own = lattice.nodes if nodes is None else nodes
+    lattice, precision = room.lattice, room.precision
+    dtype = np.dtype(np.float32 if precision == "float32" else np.float64)
+    arrays = arrays_of(room.settings, precision, lattice.dimension, varies=room.varies, surface=room.surface)
+    own = lattice.nodes if room.nodes is None else room.nodes
     needed = int(arrays * own * dtype.itemsize)
-    room = result_bytes(lattice, dtype, fields, own) + bodies.bytes_of_a_node * lattice.nodes
-    if needed + room < least:
+    of_result = result_bytes(lattice, dtype, room.fields, own) + room.of_bodies * lattice.nodes
+    if needed + of_result < least:
         return ()
     of_backend, of_host = backend.memory(), host_memory()
 
     def need(what: str, place: str, size: int, memory: tuple[int, int] | None, users: int) -> Need:
         return Need(what, place, size, None if memory is None else memory[0] // users, users)
 
-    users = beside if backend.on_host else 1
+    users = room.beside if backend.on_host else 1
     arrays_alone = need(f"{arrays:.3g} arrays", f"the {backend.name} backend", needed, of_backend, users)
     if backend.on_host:
         what = f"{arrays:.3g} arrays and room for its result"
-        return arrays_alone, need(what, "this process", needed + room, of_host, beside)
-    return arrays_alone, need("room for its result", "this process", room, of_host, beside)
+        return arrays_alone, need(what, "this process", needed + of_result, of_host, room.beside)
+    return arrays_alone, need("room for its result", "this process", of_result, of_host, room.beside)
 
 
-def require_memory(
-    backend: Backend,
-    lattice: Lattice,
-    settings: SolverSettings,
-    precision: str,
-    fields: Sequence[str],
-    *,
-    varies: bool,
-    nodes: int | None = None,
-    beside: int = 1,
-    bodies: OfBodies = NO_BODIES,
-) -> None:
+def require_memory(backend: Backend, room: Room) -> None:
     """Refuse a problem whose arrays, with those of coefficients that vary, do not fit.
-
-    Where the grid is divided, `nodes` is how many of it this process has, halo included, and `beside` how many
-    processes share the memory of this host.
 
     Raises ResourceError if the arrays of the method need more than the backend has free, or the result, with these
     arrays where they are in the host's memory too, more than the host has.
     """
-    part = "" if nodes is None else f" for a part of {nodes} nodes"
-    wanted = partial(needs, backend, lattice, settings)
-    given: dict[str, Any] = {"varies": varies, "nodes": nodes, "beside": beside, "bodies": bodies}
-    for need in wanted(precision, fields, least=LITTLE, **given):
+    part = "" if room.nodes is None else f" for a part of {room.nodes} nodes"
+    for need in needs(backend, room, LITTLE):
         if need.short and need.free is not None:
             shared = "" if need.users == 1 else f" for each of the {quantity(need.users, 'process')} on this host"
-            smaller = ""
-            if precision != "float32" and not any(
-                other.short for other in wanted("float32", fields, dtype=np.float32, **given)
-            ):
-                smaller = ", or use run.precision = 'float32'"
+            narrow = replace(room, precision="float32")
+            fits = room.precision != "float32" and not any(other.short for other in needs(backend, narrow))
+            smaller = ", or use run.precision = 'float32'" if fits else ""
             raise ResourceError(
-                f"domain.shape = {list(lattice.shape)} needs {need.what}{part}, {need.size / 2**30:.3g} GiB in "
-                f"{precision}, and {need.place} has {need.free / 2**30:.3g} GiB free{shared}: reduce "
+                f"domain.shape = {list(room.lattice.shape)} needs {need.what}{part}, {need.size / 2**30:.3g} GiB in "
+                f"{room.precision}, and {need.place} has {need.free / 2**30:.3g} GiB free{shared}: reduce "
                 f"domain.shape{smaller}"
             )
 

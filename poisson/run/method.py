@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The method of a solver, set up on its operator, and set up again for other coefficients."""
 
-from __future__ import annotations
-
 import logging
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -22,7 +18,7 @@ from poisson.mesh.differences import ORDERS, Differences
 from poisson.problem.problem import Problem
 from poisson.run.backend import falling_back, local_backend
 from poisson.run.certificate import with_surfaces
-from poisson.run.memory import OfBodies, require_memory
+from poisson.run.memory import Room, require_memory
 from poisson.run.operator import divide, numbers_of, unchanged
 from poisson.run.request import Request
 from poisson.run.setup import Setup
@@ -54,13 +50,9 @@ def set_up_on(local: Backend, request: Request) -> Setup:
     """The same on the backend and on the parts of the grid that there are."""
     problem, settings, precision, ranks = request.problem, request.settings, request.run.precision, request.ranks
     backend, discretisation = ranks.over(local), Discretisation(problem, share=ranks.share)
-    lattice, beside = problem.lattice, ranks.beside
-    nodes = None if ranks.share is None else math.prod(ranks.share.array_shape)
-
-    bodies = OfBodies.of(problem)
-    room = partial(require_memory, local, lattice, fields=request.fields, nodes=nodes, beside=beside, bodies=bodies)
+    room = Room.of(request)
     with ranks.agreed():
-        room(settings, precision, varies=problem.varies)
+        require_memory(local, room)
     operations = with_surfaces(backend.bind(discretisation.operator_on(backend)), discretisation)
     choice = None
     if settings.method == AUTO:
@@ -68,7 +60,8 @@ def set_up_on(local: Backend, request: Request) -> Setup:
         log.info("%s", choice.line)
         settings, precision = choice.settings, choice.precision
         with ranks.agreed():
-            room(settings, precision, varies=False)  # the coefficients are there already
+            # The coefficients are there already.
+            require_memory(local, replace(room, settings=settings, precision=precision, varies=False))
     local_counting, ledger = counted(local) if request.count else (local, None)
     counting = ranks.over(local_counting) if request.count else backend
     if problem.open_faces:
@@ -139,7 +132,7 @@ def renewed(setup: Setup, request: Request, before: Problem) -> bool:
 
 def _differences(discretisation: Discretisation, order: int) -> Differences:
     if discretisation.problem.bodies and order != ORDERS[0]:
-        raise CaseError([f"order: {order}; allowed: {ORDERS[0]} with bodies in the box"])
+        raise CaseError(f"order: {order}; allowed: {ORDERS[0]} with bodies in the box")
     if discretisation.share is None:
         return Differences(discretisation.whole_lattice, order)
     return Differences(discretisation.share.lattice, order)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The devices of several processes, and the ways by which their arrays reach each other: for people to read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -29,7 +27,7 @@ class Neighbour:
     # Whether that reads the memory of others which the process sees, by what tells them apart.
     peers: dict[str, bool] = field(default_factory=dict)
 
-    def way_to(self, other: Neighbour) -> str:
+    def way_to(self, other: "Neighbour") -> str:
         """By what arrays go to another rank."""
         if other.host != self.host:
             return NETWORK
@@ -37,7 +35,7 @@ class Neighbour:
             return SAME_HOST
         return PEER if self.peers[other.gpu] else NO_PEER
 
-    def links(self, all_ranks: Sequence[Neighbour]) -> str:
+    def links(self, all_ranks: "Sequence[Neighbour]") -> str:
         """The ways to all other ranks, with their numbers."""
         ways: dict[str, list[int]] = {}
         for other in all_ranks:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Messages and errors about a solve that has ended."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable
@@ -50,7 +48,7 @@ def observer_of(given: Watching | None) -> Observer | None:
         return None
     if not callable(given):
         allowed = "a function of the iteration and the norm of its residual"
-        raise CaseError([f"observer: {article(type(given).__name__)}; allowed: {allowed}"])
+        raise CaseError(f"observer: {article(type(given).__name__)}; allowed: {allowed}")
     return cast(Observer, given) if hasattr(given, "start") else _Function(given)
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The method of a problem with open faces, set up around the one that solves in the box."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,7 +31,7 @@ def opened(setup: Setup) -> Method:
     """The method of a setup, with u on open faces from the charges inside; raises `CaseError` as `around` does."""
     if (kernel := setup.settings.of(KernelSettings).kernel) != KERNELS[0]:
         if setup.discretisation.share is not None:
-            raise CaseError([f"run.ranks: several; allowed: 1 with solver.kernel = {kernel!r}"])
+            raise CaseError(f"run.ranks: several; allowed: 1 with solver.kernel = {kernel!r}")
         return Convolution(setup.stand_in, kernel)
     direct = registry.method_of(setup.settings).direct
     return around(setup.stand_in, setup.method, setup.discretisation, direct)
@@ -52,7 +50,7 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
         for face, where in faces:
             if inside[where].any():
                 allowed = "a face that no body and no Dirichlet part of another face reaches"
-                raise CaseError([f"boundary.{FACE_NAMES[face]}: open; allowed: {allowed}"])
+                raise CaseError(f"boundary.{FACE_NAMES[face]}: open; allowed: {allowed}")
     far = replace(operator, lattice=operator.lattice.whole, coefficients=None)
     if operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
@@ -109,6 +107,6 @@ def _one_value(
         value = largest if value is None else value
         least, largest = min(-least, value), max(largest, value)
         if largest - least > 1e-9 * largest:
-            raise CaseError([f"{key}: from {least:g} to {largest:g} at open faces; allowed: one value {where}"])
+            raise CaseError(f"{key}: from {least:g} to {largest:g} at open faces; allowed: one value {where}")
     assert value is not None
     return value

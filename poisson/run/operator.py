@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The operator of a solver: its parts on the ranks, and whether two problems have the same one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from poisson.backends.base import Backend

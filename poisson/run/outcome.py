@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import poisson
 from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
-from poisson.mesh.system import CARTESIAN
+from poisson.mesh.system import RADIUS
 from poisson.output.record import CHARGE, FLUX, FORCES, all_finite
 from poisson.problem.arrays import brought
 from poisson.problem.arrays import host as brought_to_host
@@ -35,7 +35,7 @@ from poisson.solvers.surface import SurfaceOperations
 from poisson.words import article
 
 if TYPE_CHECKING:
-    from poisson.backends.base import Backend
+    from poisson.backends.base import Array, Backend
     from poisson.discrete.discretisation import Discretisation
     from poisson.discrete.surface import Surface
     from poisson.problem.problem import Problem
@@ -82,10 +82,13 @@ class WithForces(Mapping[str, Any]):
         from poisson.discrete.forces import forces
 
         surface, problem, u = self._given
-        if problem.lattice.system != CARTESIAN:
-            return self._known
         found = forces(surface, problem, brought_to_host(u).reshape(surface.shape))
-        parts = {f"{key}{name}": part for name, each in found.items() for key, part in zip(FORCES, each, strict=False)}
+        parts = {
+            f"force_{axis} of {name}": part
+            for name, each in found.items()
+            for axis, part in zip(problem.lattice.names, each, strict=True)
+            if axis != RADIUS  # around an axis what pushes outwards has no direction
+        }
         return {**self._known, **parts}
 
     def __getitem__(self, key: str) -> Any:
@@ -115,22 +118,14 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         # Coarse grids interpolate to nodes of the mask as well.
         setup.clear_mask(result.u, discretisation.surface)
     u, result = _u(setup, ranks, solved, result)
-    double = setup.local.companion(np.float64)
-    residual, norms = certificate.true_residual(
-        *(setup.operations, double, discretisation, result, setup.source, setup.norms),
-        given=setup.given,
-        keep="residual" in wanted,
-    )
+    residual, norms = certificate.true_residual(setup, discretisation, result, keep="residual" in wanted)
     norm = stopping.measure(operator, norms)
 
     def rounded() -> bool:
         if operator.has_one_diagonal:
             correction = norms[1] / operator.diagonal
         else:
-            correction = certificate.true_correction(
-                *(setup.operations, double, discretisation, setup.left_over(result)),
-                *(setup.source, setup.f, setup.norms),
-            )
+            correction = certificate.true_correction(setup, discretisation, setup.left_over(result))
         setup.operations.norm(result.u, setup.norms)
         return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 
@@ -218,6 +213,26 @@ def unfinished(
     )
 
 
+def copy_of(backend: Backend, u: Array) -> Array:
+    """A copy of an iterate."""
+    kept = backend.empty(u.shape)
+    backend.axpby(1.0, u, 0.0, kept)
+    return kept
+
+
+def copies(setup: Setup, problem: Problem, ranks: Ranks, out: Any) -> Callable[[Array], Array] | None:
+    """Copies the iterate for its user (`Task.copy`), where that gets a copy of what the method leaves on a device."""
+    backend, operator = setup.backend, setup.operator
+    plain = out is None and not (ranks.division or operator.singular) and backend.views
+    wanted = plain and backend.keeps(operator.array_shape) and _on_device(problem)
+    return partial(copy_of, backend) if wanted else None
+
+
+def _on_device(problem: Problem) -> bool:
+    """Whether the source or the initial guess is an array on a device."""
+    return any(isinstance(field, ArrayField) and field.on_device for field in (problem.f, problem.initial))
+
+
 def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple[Any, SolveResult]:
     """The solution of the grid's shape, or of that of this rank's part: on the device where the data were there.
 
@@ -231,8 +246,8 @@ def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple
             backend.copy_to(result.u, out.reshape(result.u.shape) if out.ndim == 1 else out)
             backend.synchronize()
         return out, result
+    there = backend.on_host or _on_device(problem)
     given = (problem.f, problem.initial)
-    there = backend.on_host or any(isinstance(field, ArrayField) and field.on_device for field in given)
     if ranks.division and any(isinstance(field, PartField) and field.on_devices for field in given):
         values = backend.view(result.u)[lattice.owned]
         local = setup.local.companion(backend.dtype)
@@ -246,9 +261,7 @@ def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple
         return np.ascontiguousarray(values).reshape(values.shape[-problem.lattice.dimension :]), result
     mine, result = setup.hand_over(result)
     if mine is None:
-        kept = backend.empty(result.u.shape)
-        backend.axpby(1.0, result.u, 0.0, kept)
-        mine = backend.view(kept)
+        mine = backend.view(result.copy if result.copy is not None else copy_of(backend, result.u))
     # What the caller asks of a device runs beside what the backend does.
     backend.synchronize()
     return mine.reshape(problem.lattice.array_shape), result
@@ -298,7 +311,7 @@ def require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backe
     else:
         return
     kinds = "a NumPy array" if backend.on_host or ranks.division else "an array of NumPy, or on the device,"
-    raise CaseError([f"out: {found}; allowed: {kinds} of the shape {wanted} and the type {backend.dtype}"])
+    raise CaseError(f"out: {found}; allowed: {kinds} of the shape {wanted} and the type {backend.dtype}")
 
 
 def apart(problem: Problem, out: Any, backend: Backend) -> Problem:

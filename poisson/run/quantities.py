@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A solution in a few numbers: the range and mean of u, its energy, the fluxes, values at points."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The ranks that solve one problem together: how it is divided over them, and who speaks."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import math
@@ -20,7 +18,6 @@ from poisson.discrete.share import Share, agreed, known_to_all
 from poisson.errors import CaseError
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.communicator import Communicator, Message, Serial
-from poisson.parallel.distributed import DistributedBackend
 from poisson.parallel.division import Division
 from poisson.words import article, quantity
 
@@ -41,7 +38,7 @@ def communicator_of(comm: Any) -> Communicator:
         return communicator
     if not (hasattr(comm, "Get_rank") and hasattr(comm, "Split_type")):
         raise CaseError(
-            [f"comm: {article(type(comm).__name__)}; allowed: a communicator of mpi4py, such as MPI.COMM_WORLD"]
+            f"comm: {article(type(comm).__name__)}; allowed: a communicator of mpi4py, such as MPI.COMM_WORLD"
         )
     from poisson.parallel.mpi import MpiCommunicator
 
@@ -120,7 +117,7 @@ class Ranks:
             some = f"{'is' if self.size == 1 else 'are'} {quantity(self.size, 'process')}"
             given = list(wanted) if isinstance(wanted, tuple) else wanted
             allowed = f"the number of processes, and there {some}: start as many, or leave run.ranks out"
-            raise CaseError([f"run.ranks: {given}; allowed: {allowed}"])
+            raise CaseError(f"run.ranks: {given}; allowed: {allowed}")
         self._blocks = wanted if isinstance(wanted, tuple) else None
 
     @property
@@ -163,7 +160,11 @@ class Ranks:
 
     def over(self, local: Backend) -> Backend:
         """The backend of this process, or one that has what it computes on divided over the ranks."""
-        return DistributedBackend(local, self.communicator) if self.division else local  # type: ignore[abstract]  # vectors: from entries
+        if not self.division:
+            return local
+        from poisson.parallel.distributed import DistributedBackend
+
+        return DistributedBackend(local, self.communicator)  # type: ignore[abstract]  # vectors: from entries
 
     def everyone(self, value: Value) -> tuple[Value, ...]:
         """A value of every rank, in their order, on each."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The request to a solver: one record, which a case and the arguments of Python come to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
@@ -66,7 +64,7 @@ class Request:
     count: bool = False  # Whether operations are counted.
 
     @classmethod
-    def of_case(cls, case: Case, comm: Any = None, *, count: bool = False) -> Request:
+    def of_case(cls, case: Case, comm: Any = None, *, count: bool = False) -> "Request":
         """The request of a case."""
         fields = tuple(name for name in case.output.fields if name != "u")
         ranks = Ranks(communicator_of(comm), case.run.ranks)
@@ -81,7 +79,7 @@ class Request:
         fields: Sequence[str],
         order: int,
         comm: Any = None,
-    ) -> Request:
+    ) -> "Request":
         """The request of the arguments of `poisson.Solver`, whose keys are checked as those of a case file are.
 
         Raises CaseError with one line for each mistake.
@@ -106,11 +104,11 @@ def checked_fields(fields: Sequence[str], order: int, *, exact: bool) -> tuple[s
     """The fields asked for but u, which a solution has in any case."""
     wrong = [fields] if isinstance(fields, str) else [name for name in fields if name not in FIELDS]
     if wrong:
-        raise CaseError([f"fields: {wrong[0]!r}; allowed: a list of {', '.join(FIELDS)}"])
+        raise CaseError(f"fields: {wrong[0]!r}; allowed: a list of {', '.join(FIELDS)}")
     if order not in ORDERS:
-        raise CaseError([f"order: {order!r}; allowed: {', '.join(map(str, ORDERS))}"])
+        raise CaseError(f"order: {order!r}; allowed: {', '.join(map(str, ORDERS))}")
     if order != ORDERS[0] and not any(name in VECTORS for name in fields):
-        raise CaseError([f"order: {order!r}; allowed: {WITHOUT_VECTORS.format('fields')}"])
+        raise CaseError(f"order: {order!r}; allowed: {WITHOUT_VECTORS.format('fields')}")
     if "error" in fields and not exact:
-        raise CaseError(["fields: 'error'; allowed: only if the exact solution is given"])
+        raise CaseError("fields: 'error'; allowed: only if the exact solution is given")
     return tuple(name for name in fields if name != "u")

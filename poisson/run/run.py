@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The one place that puts the parts together: Case -> Solver -> Solution."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging
@@ -32,7 +30,7 @@ from poisson.run.checkpoints import Checkpoints
 from poisson.run.concerns import warn_of_concerns
 from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.ranks import communicator_of
-from poisson.run.request import Arguments, BackendName, Method, Precision
+from poisson.run.request import Arguments, BackendName, Method, Precision, Request
 from poisson.run.saved import load
 from poisson.run.solution import Interrupted, Solution
 from poisson.run.solver import Solver
@@ -119,21 +117,19 @@ def solve(
     watching = observer_of(observer)
     if isinstance(case, Problem) or (case is None and comm is not None):
         if resume:
-            raise CaseError(["resume: allowed only with a case, not with a problem"])
+            raise CaseError("resume: allowed only with a case, not with a problem")
         solver = Solver(case, comm=comm, **settings)
         solution = _solve(solver, watching, None, None, None, None)
         if solver.ranks.speaks:
-            warn_of_concerns(solution.problem, solver.settings, solver.run)
+            warn_of_concerns(replace(solver.request, problem=solution.problem))
         return judged(solution, strict=strict, speaks=solver.ranks.speaks)
     if not isinstance(case, Case):
         kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
-        raise CaseError([f"case: {article(type(case).__name__)}; allowed: {kinds}"])
+        raise CaseError(f"case: {article(type(case).__name__)}; allowed: {kinds}")
     if settings:
         raise CaseError(
-            [
-                f"{', '.join(settings)}: not allowed with a case, which has its own settings; change the settings "
-                "of the case"
-            ]
+            f"{', '.join(settings)}: not allowed with a case, which has its own settings; change the settings "
+            "of the case"
         )
     communicator = communicator_of(comm)
     with contextlib.ExitStack() as held:
@@ -146,7 +142,7 @@ def solve(
             return load(saved.path)
         solution = go_on(case, saved, observer=watching, comm=communicator)
     if communicator.rank == 0:
-        warn_of_concerns(solution.problem, case.solver, case.run)
+        warn_of_concerns(replace(Request.of_case(case, communicator), problem=solution.problem))
     return judged(solution, strict=strict, speaks=communicator.rank == 0)
 
 

@@ -70,7 +70,7 @@ class Sample:
                 return np.ones(self.shape[::-1] if evaluated == self.nodes else ())
 
         self.f = tried(self.nodes, "equation.f", problem.f)
-        a = tried(self.nodes, "equation.a", problem.a, limit_of_a(problem))
+        a = tried(self.nodes, "equation.a", problem.a, limit_of_a(problem.mean, problem.a))
         self.insulated = a.size - int(np.count_nonzero(a))
         self.a = np.maximum(a, np.min(a, initial=np.inf, where=a > 0.0)) if a.any() else np.ones_like(a)
         self.c = tried(self.nodes, "equation.c", problem.c, NOT_NEGATIVE)

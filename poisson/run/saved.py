@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A solution from the file that holds it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection
 from pathlib import Path
@@ -69,7 +67,7 @@ def load(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool 
     """
     path = Path(path)
     if isinstance(fields, str):
-        raise CaseError([f"fields: {fields!r}; allowed: a list of names, such as [{fields!r}]"])
+        raise CaseError(f"fields: {fields!r}; allowed: a list of names, such as [{fields!r}]")
     stored = read(path, fields, free=_free, lazy=lazy)
     if stored.edited:
         log.warning("%s: %s", path, EDITED)
@@ -139,7 +137,7 @@ def _problem(path: Path, stored: Stored) -> Problem:
         powers = (SYSTEMS[stored.system][box.dimension].power, 0, 0)
         grid = Lattice(tuple(map(_axis, box.axes, stored.placements, powers)), stored.system)
     except (KeyError, ValueError) as error:
-        raise CaseError([f"{path}: {one_line(error)}"]) from None
+        raise CaseError(f"{path}: {one_line(error)}") from None
     if not stored.case_text:
         reason = "the file has no case"
     else:

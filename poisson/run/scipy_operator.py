@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The discrete operator and a multigrid cycle as SciPy's linear operators."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -104,9 +102,7 @@ class LinearOperator(_RealMap):
         if not isinstance(problem, Problem):
             raise no_problem(problem)
         if threads and not threaded(backend):
-            raise CaseError(
-                [f"threads: {threads}; allowed: 0 with backend {backend!r}, which has no number of threads"]
-            )
+            raise CaseError(f"threads: {threads}; allowed: 0 with backend {backend!r}, which has no number of threads")
         self._made_of = problem, backend, threads
         self._exclusive = Exclusive("LinearOperator")
         discretisation = balanced(Discretisation(problem), np)
@@ -143,7 +139,7 @@ class LinearOperator(_RealMap):
         """
         found = _numbers(values)
         if found.shape != self._grid_shape:
-            raise CaseError([f"an array of the shape {found.shape}; the grid needs {self._grid_shape}"])
+            raise CaseError(f"an array of the shape {found.shape}; the grid needs {self._grid_shape}")
         vector: AnyVector = self._roots * found.reshape(self._nodes.shape)[self._free]
         return vector
 
@@ -166,7 +162,7 @@ class LinearOperator(_RealMap):
         """
         found = _numbers(x)
         if found.size != self._roots.size:
-            raise CaseError([f"a vector of {found.size} values; the problem has {self._roots.size} unknowns"])
+            raise CaseError(f"a vector of {found.size} values; the problem has {self._roots.size} unknowns")
         values = self._given.astype(found.dtype)
         values[self._free] = found.ravel() / self._roots
         return values.reshape(self._grid_shape)
@@ -219,5 +215,5 @@ def _numbers(given: Any) -> NDArray[Any]:
     """An array of any library, or a list, in float64, or in complex128 where it is complex."""
     values = host(given) if is_array(given) else np.asarray(given)
     if values.dtype.kind not in "fiubc":
-        raise CaseError([f"values of type {values.dtype}; allowed: real or complex numbers"])
+        raise CaseError(f"values of type {values.dtype}; allowed: real or complex numbers")
     return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64, copy=False)

@@ -23,12 +23,13 @@ from poisson.output.checkpoint import THEN
 from poisson.problem.faces import Face
 from poisson.run.result_fields import FEW_NODES
 from poisson.solvers import registry
-from poisson.solvers.choose import Choice, describe
+from poisson.solvers.choose import Choice
 from poisson.solvers.entries import Given
 from poisson.solvers.fallback import ChosenMethod
 from poisson.solvers.iteration import Method
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
+from poisson.solvers.registry import describe
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import SolveResult, Stopping

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PackageMissing
 from poisson.mesh.boundary import FaceName
-from poisson.output import summary
 from poisson.output.pictures import drawing
 from poisson.output.record import Record, field_note
 from poisson.problem.arrays import on_device
@@ -54,11 +53,15 @@ class Solution(Record):
     """
 
     def __repr__(self) -> str:
+        from poisson.output import summary
+
         return summary.text(self)
 
     def _repr_html_(self) -> str | None:
         # A notebook goes on to the text where this gives nothing, and must not end with an error.
         try:
+            from poisson.output import summary
+
             return summary.html(self)
         except Exception as error:
             log.debug("no table of a solution: %s", error)
@@ -67,7 +70,7 @@ class Solution(Record):
     def __getstate__(self) -> dict[str, Any]:
         if self.share is not None:
             line = "a part of a solution cannot be pickled: gather the solution, or save it and load the file"
-            raise CaseError([f"pickle: {line}"])
+            raise CaseError(f"pickle: {line}")
         # Where it is read again there may be no device.
         return self.__dict__ | ({"u": self.host_u} if on_device(self.u) else {})
 
@@ -254,7 +257,7 @@ class Solution(Record):
         """
         known = {"u": self.host_u, **self.fields}
         if field not in known:
-            raise CaseError([f"the solution has no field {field!r}; its fields are {', '.join(known)}"])
+            raise CaseError(f"the solution has no field {field!r}; its fields are {', '.join(known)}")
         if self.share is None:
             return known[field]
         held = Held(self.share.communicator, self.share.ranges, self.problem.lattice.array_shape)

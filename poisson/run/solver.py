@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from poisson.run.loader import Loader, sources_of
 from poisson.run.method import renewed, set_up, set_up_on
 from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.operator import unchanged
-from poisson.run.outcome import Clock, Solved, apart, finish, provenance, require_place, unfinished
+from poisson.run.outcome import Clock, Solved, apart, copies, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.request import BackendName, Method, Options, Precision, Request
 from poisson.run.setup_view import SetupView
@@ -48,6 +48,17 @@ if TYPE_CHECKING:
 
 CTRL_C = (signal.SIGINT,)
 """The signals that end a solve started from Python; looking at more would take a part of a small solve."""
+
+
+class Call(NamedTuple):
+    """The arguments of one solve."""
+
+    given: Mapping[str, Any] = MappingProxyType({})  # Other data, as `Problem.having` takes them.
+    out: Any = None
+    observer: Observer | None = None
+    interrupted: Callable[[], bool] | None = None  # Without it Ctrl-C ends the solve.
+    checkpoints: Checkpoints | None = None
+    bodies: tuple[Body, ...] = ()  # The same bodies with other values.
 
 
 class Solver(SetupView):
@@ -250,9 +261,9 @@ class Solver(SetupView):
         0
         """
         given = {"f": f, "initial": initial, "a": a, "c": c, "boundary": boundary}
-        solution = self._solve_somewhere(given, out, observer_of(observer), interrupted)
+        solution = self._solve_somewhere(Call(given, out, observer_of(observer), interrupted))
         if self._speaks_first():
-            warn_of_concerns(solution.problem, self.settings, self.run)
+            warn_of_concerns(replace(self.request, problem=solution.problem))
         return judged(solution, strict=strict, speaks=self.ranks.speaks)
 
     def solve_many(self, fs: Any, *, strict: bool = False) -> list[Solution]:
@@ -284,9 +295,9 @@ class Solver(SetupView):
         """
         sources, solutions = sources_of(fs, self.problem.lattice.array_shape), []
         for f, found in zip(sources, self._together(sources), strict=True):
-            solution = found or self._solve_somewhere({"f": f})
+            solution = found or self._solve_somewhere(Call({"f": f}))
             if self._speaks_first():
-                warn_of_concerns(solution.problem, self.settings, self.run)
+                warn_of_concerns(replace(self.request, problem=solution.problem))
             solutions.append(judged(solution, strict=strict, speaks=self.ranks.speaks))
         return solutions
 
@@ -321,22 +332,11 @@ class Solver(SetupView):
         >>> poisson.Solver(poisson.Problem.on_box((33, 33), f=1.0)).keep_on(None, None, lambda: False).status
         <Status.CONVERGED: 'converged'>
         """
-        return self._solve_somewhere({"f": f}, None, observer, interrupted, checkpoints, bodies)
+        return self._solve_somewhere(Call({"f": f}, None, observer, interrupted, checkpoints, bodies))
 
-    def _solve_somewhere(
-        self,
-        given: dict[str, Any],
-        out: Any = None,
-        observer: Observer | None = None,
-        interrupted: Callable[[], bool] | None = None,
-        checkpoints: Checkpoints | None = None,
-        bodies: tuple[Body, ...] = (),
-    ) -> Solution:
-        """Solve where the solver is set up, and on the next backend where that fails and ``auto`` had chosen it.
-
-        Ctrl-C ends it, unless the caller asks to be asked.
-        """
-        ranks, solution = self.ranks, None
+    def _solve_somewhere(self, call: Call) -> Solution:
+        """Solve where the solver is set up, and on the next backend where that fails and ``auto`` had chosen it."""
+        ranks, interrupted, solution = self.ranks, call.interrupted, None
         own = interrupts.noted(CTRL_C) if interrupted is None else contextlib.nullcontext(interrupted)
         # While another thread solves here, Ctrl-C ends the wait.
         with self._exclusive.use(), ranks.speaking(), own as asked:
@@ -345,32 +345,24 @@ class Solver(SetupView):
                 falls_back, used = falling_back(setup.local, self.request), setup.backend.in_use()
                 try:
                     with used, ranks.communicator.together(), falls_back, np.errstate(all="ignore"):
-                        solution = self._solve(given, out, observer, asked, checkpoints, bodies)
+                        solution = self._solve(call, asked)
                         continue
                 except NextBackend as failed:
                     self._failed[failed.name] = failed.reason
                 with np.errstate(all="ignore"):
                     self._set_up_somewhere()
-                if checkpoints:
-                    checkpoints.go_on_from_the_last()
+                if call.checkpoints:
+                    call.checkpoints.go_on_from_the_last()
         if interrupted is None and ranks.communicator.agree(asked()):
             number = getattr(asked, "number", 0) or signal.SIGINT
             name = {SIGNAL: signal.Signals(number).name}
             raise Interrupted(replace(solution, provenance=dict(solution.provenance) | name), number)
         return solution
 
-    def _solve(
-        self,
-        given: dict[str, Any],
-        out: Any,
-        observer: Observer | None,
-        interrupted: Callable[[], bool],
-        checkpoints: Checkpoints | None,
-        bodies: tuple[Body, ...],
-    ) -> Solution:
-        ranks, problem = self.ranks, self.problem
-        if bodies:
-            problem = replace(problem, bodies=bodies)
+    def _solve(self, call: Call, interrupted: Callable[[], bool]) -> Solution:
+        ranks, problem, given, out = self.ranks, self.problem, call.given, call.out
+        if call.bodies:
+            problem = replace(problem, bodies=call.bodies)
         shape = problem.lattice.array_shape
         if ranks.size > 1:
             backend = self._setup.backend
@@ -383,36 +375,34 @@ class Solver(SetupView):
             if others:
                 problem = problem.having(**given)
             if problem.bodies and isinstance(problem.a, PartField):
-                raise CaseError(["a: an array of a part of the grid; allowed with bodies: the whole on every process"])
+                raise CaseError("a: an array of a part of the grid; allowed with bodies: the whole on every process")
             # A source has no say in what goes together.
             for clash in clashes(self.settings, self.run, problem) if others - {"f"} else ():
-                raise CaseError([f"{clash.path[0]}.{clash.path[1]}: {clash.item!r}; allowed: {clash.allowed}"])
+                raise CaseError(f"{clash.path[0]}.{clash.path[1]}: {clash.item!r}; allowed: {clash.allowed}")
             if out is not None:
                 require_place(out, ranks, shape, self._setup.backend)
                 problem = apart(problem, out, self._setup.local)
         if self._floating is None:
-            return self._solve_for(problem, self.request, out, observer, interrupted, checkpoints)
+            return self._solve_for(problem, self.request, call, interrupted)
         clock, ledger, before = Clock(), self._setup.ledger, self._seconds
         bare = replace(self.request, fields=())
         with ledger.paused() if ledger else contextlib.nullcontext():
             problem, potentials = self._floating.settled(
-                problem, lambda each: self._solve_for(each, bare, interrupted=interrupted)
+                problem, lambda each: self._solve_for(each, bare, Call(), interrupted)
             )
         self._seconds = before + clock.seconds()
-        return self._solve_for(problem, self.request, out, observer, interrupted, checkpoints, potentials)
+        return self._solve_for(problem, self.request, call, interrupted, potentials)
 
     def _solve_for(
         self,
         problem: Problem,
         request: Request,
-        out: Any = None,
-        observer: Observer | None = None,
-        interrupted: Callable[[], bool] = lambda: False,
-        checkpoints: Checkpoints | None = None,
+        call: Call,
+        interrupted: Callable[[], bool],
         potentials: Mapping[str, float] = MappingProxyType({}),
     ) -> Solution:
         """Solve a problem with the operator of the setup, or with other coefficients."""
-        ranks = self.ranks
+        ranks, checkpoints = self.ranks, call.checkpoints
         clock, started = Clock(), datetime.now(UTC)
         if problem is not self._operator_of:
             self._take_operator(problem)
@@ -434,20 +424,23 @@ class Solver(SetupView):
             begun = checkpoints.begun
             made = partial(unfinished, request, setup, problem, origin)
             between = checkpoints.between(ranks, asked, made)
-        clock = Clock()
+        clock, before = Clock(), setup.local.kernel_seconds
         if problem.guess and setup.operator.singular and not begun:
             remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
         method = setup.method_for(guess=problem.guess)
         if begun:
             stopping = replace(stopping, begun=begun)
-        result = method.run(Task(setup.u, setup.source, stopping, observer, between))
+        copy = None if setup.backend.on_host else copies(setup, problem, ranks, call.out)
+        result = method.run(Task(setup.u, setup.source, stopping, call.observer, between, copy))
         setup.backend.synchronize()
-        times["solve"] = clock.seconds()
+        if before is not None:
+            times["kernels"] = (setup.local.kernel_seconds or 0.0) - before
+        times["solve"] = clock.seconds() - times.get("kernels", 0.0)
         with ranks.agreed():
             self._loader.require_finite()
         clock = Clock()
         origin["method"] = setup.described_with(result.instead)
-        solution = finish(request, setup, Solved(problem, discretisation, result, out, times, origin))
+        solution = finish(request, setup, Solved(problem, discretisation, result, call.out, times, origin))
         times["finish"] = clock.seconds()
         return solution if ranks.size == 1 else replace(solution, times=ranks.slowest(times))
 

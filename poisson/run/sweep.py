@@ -5,8 +5,6 @@ What is in the folder already and belongs to the same case is not solved again, 
 or has got further values, goes on.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -80,7 +78,7 @@ def plan(path: str | Path, settings: Sequence[str], folder: Path, points: Sequen
     for point in points:
         reasons = [misfit(entry.case.problem.lattice, point) for entry in entries if entry.case]
         if all(reasons):
-            raise CaseError([f"--at {','.join(f'{place:g}' for place in point)}: {reasons[0]}"])
+            raise CaseError(f"--at {','.join(f'{place:g}' for place in point)}: {reasons[0]}")
     return entries
 
 

@@ -4,8 +4,6 @@
 A sweep adds its rows to the table, and replaces rows of the same combinations.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

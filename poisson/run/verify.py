@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from poisson.discrete.share import agreed
 from poisson.errors import CaseError, PoissonError
 from poisson.mesh.axis import MIN_NODES
 from poisson.output.record import Record
+from poisson.output.table import Column, Report
 from poisson.parallel.communicator import Communicator
 from poisson.run import run
 from poisson.run.ranks import Ranks, communicator_of
@@ -53,63 +54,33 @@ AGREES = "ok"
 log = logging.getLogger(__name__)
 
 
-class TableColumn(NamedTuple):
-    """A column: its key for programs, its heading, and the format of its numbers for people."""
-
-    key: str
-    heading: str
-    form: str = ""
-
-
 COMPARED = (
-    TableColumn("backend", "backend"),
-    TableColumn("method", "method"),
-    TableColumn("iterations", "iterations"),
-    TableColumn("max_difference", "max diff", ".3e"),
-    TableColumn("rms_difference", "rms diff", ".3e"),
-    TableColumn("allowed", "allowed", ".3e"),
-    TableColumn("error_rms", "rms error", ".3e"),
-    TableColumn("error_max", "max error", ".3e"),
-    TableColumn("verdict", "verdict"),
+    Column("backend", "backend"),
+    Column("method", "method"),
+    Column("iterations", "iterations"),
+    Column("max_difference", "max diff", ".3e"),
+    Column("rms_difference", "rms diff", ".3e"),
+    Column("allowed", "allowed", ".3e"),
+    Column("error_rms", "rms error", ".3e"),
+    Column("error_max", "max error", ".3e"),
+    Column("verdict", "verdict"),
 )
 REFINED = (
-    TableColumn("shape", "nodes"),
-    TableColumn("spacing", "spacing", ".4g"),
-    TableColumn("iterations", "iterations"),
-    TableColumn("status", "status"),
-    TableColumn("error_rms", "rms error", ".4e"),
-    TableColumn("error_max", "max error", ".4e"),
-    TableColumn("order", "order", ".3f"),
+    Column("shape", "nodes"),
+    Column("spacing", "spacing", ".4g"),
+    Column("iterations", "iterations"),
+    Column("status", "status"),
+    Column("error_rms", "rms error", ".4e"),
+    Column("error_max", "max error", ".4e"),
+    Column("order", "order", ".3f"),
 )
 
 
 @dataclass(frozen=True)
-class Verification:
-    """A table with a verdict."""
+class Verification(Report):
+    """A report with a verdict; its values have the units of the case."""
 
-    title: str  # What was verified.
-    columns: tuple[TableColumn, ...]  # Of the table.
-    # The cells of each row by the keys of the columns: numbers, texts, nodes along x(, y(, z)); those left out are
-    # empty.
-    records: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...]  # Lines below the table.
-    passed: bool  # The verdict.
-
-    @property
-    def headers(self) -> tuple[str, ...]:
-        """The headings."""
-        return tuple(column.heading for column in self.columns)
-
-    @property
-    def rows(self) -> tuple[tuple[str, ...], ...]:
-        """The cells for people."""
-        return tuple(tuple(_cell(record.get(each.key), each.form) for each in self.columns) for record in self.records)
-
-
-def _cell(value: Any, form: str) -> str:
-    if value is None:
-        return ""
-    return " x ".join(map(str, value)) if isinstance(value, tuple) else format(value, form)
+    passed: bool = False
 
 
 def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Verification:
@@ -157,7 +128,7 @@ def _compare(case: Case, communicator: Communicator) -> Verification:
         *missing,
     )
     title = f"{case.problem.title or 'case'}: comparison with scipy.sparse"
-    report: Verification = communicator.broadcast(Verification(title, COMPARED, tuple(rows), notes, passed))
+    report: Verification = communicator.broadcast(Verification(title, COMPARED, tuple(rows), notes, passed=passed))
     return report
 
 
@@ -171,9 +142,9 @@ class _Direct:
         reference.require_size(Discretisation(case.problem).laplacian)
         self._rtol = case.solver.stopping.rtol
         if case.problem.open_faces and case.problem.bodies:
-            raise CaseError(["body: beside an open face; allowed in verify: closed boxes"])
+            raise CaseError("body: beside an open face; allowed in verify: closed boxes")
         if any(body.floating for body in case.problem.bodies):
-            raise CaseError(["body: floating = true; allowed in verify: bodies whose potential is given"])
+            raise CaseError("body: floating = true; allowed in verify: bodies whose potential is given")
         self._discretisation = balanced(Discretisation(case.problem), np)
         log.info("direct solution with scipy.sparse")
         factors = reference.Direct(self._discretisation)
@@ -300,7 +271,7 @@ def _rms(values: NDArray[np.floating]) -> float:
 def _refine(case: Case, grids: int, communicator: Communicator) -> Verification:
     """The error against the exact solution on a sequence of grids."""
     if case.problem.exact is None:
-        raise CaseError(["verify --refine needs equation.exact, the exact solution as an expression"])
+        raise CaseError("verify --refine needs equation.exact, the exact solution as an expression")
     case = replace(case, output=replace(case.output, fields=("u",)))
     shapes = refinement_shapes(case, grids)
     rows = []
@@ -341,7 +312,8 @@ def _refine(case: Case, grids: int, communicator: Communicator) -> Verification:
     else:
         passed = abs(order - ORDER) <= ORDER_TOLERANCE
         note = f"observed order on the finest grids: {order:.3f}; expected {ORDER:g} within {ORDER_TOLERANCE:g}"
-    return Verification(f"{case.problem.title or 'case'}: order of accuracy", REFINED, tuple(rows), (note,), passed)
+    title = f"{case.problem.title or 'case'}: order of accuracy"
+    return Verification(title, REFINED, tuple(rows), (note,), passed=passed)
 
 
 def _lowest(case: Case, shapes: list[tuple[int, ...]]) -> float:
@@ -370,7 +342,7 @@ def refinement_shapes(case: Case, grids: int) -> list[tuple[int, ...]]:
     Raises CaseError if the coarsest would have too few nodes.
     """
     if grids < 2:
-        raise CaseError([f"verify --refine={grids}: at least 2 grids are needed"])
+        raise CaseError(f"verify --refine={grids}: at least 2 grids are needed")
     grid = case.problem.lattice
 
     def shape(level: int) -> tuple[int, ...]:
@@ -379,9 +351,7 @@ def refinement_shapes(case: Case, grids: int) -> list[tuple[int, ...]]:
 
     if min(shape(grids - 1)) < MIN_NODES:
         raise CaseError(
-            [
-                f"verify --refine={grids}: the coarsest grid would have {min(shape(grids - 1))} nodes along an axis; "
-                "use fewer grids"
-            ]
+            f"verify --refine={grids}: the coarsest grid would have {min(shape(grids - 1))} nodes along an axis; "
+            "use fewer grids"
         )
     return [shape(level) for level in reversed(range(grids))]

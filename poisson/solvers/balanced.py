@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Nearly singular problems: no Dirichlet face, and c or α so small that u is a large constant and a small rest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
@@ -56,7 +54,6 @@ class BalancedMethod(Method):
         return weighted_mean(self._operations, operator.reaction, self._e, self._place)
 
     def run(self, task: Task) -> SolveResult:
-        """Solve A u = f (`Method.run`)."""
         operations, backend = self._operations, self._backend
         u, f = task.u, operations.settled(task.f)
         watch = Watch(operations, task, self._place)

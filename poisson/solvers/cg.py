@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Preconditioned conjugate gradients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -65,9 +63,7 @@ class ConjugateGradients(Method):
 
     `operations`: those of A. `preconditioner`: an approximate inverse of A.
 
-    References
-    ----------
-    Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 9.2.
+    Reference: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 9.2.
     """
 
     def __init__(self, operations: Operations, preconditioner: Preconditioner | None = None) -> None:
@@ -109,7 +105,6 @@ class ConjugateGradients(Method):
         return watch.result(status, done, u, self._r)
 
     def refresh(self) -> bool:
-        """Go over to other coefficients (`Method.refresh`)."""
         return self._preconditioner is None or self._preconditioner.refresh()
 
     def _iterate(self, task: Task, watch: Watch, source: Norms, residual: Norms) -> tuple[Status, int]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Jacobi sweeps accelerated by Chebyshev polynomials."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial
@@ -32,9 +30,7 @@ class Chebyshev(Method):
 
     `operations`: those of A.
 
-    References
-    ----------
-    A. A. Samarskii and E. S. Nikolaev, Numerical Methods for Grid Equations, volume 2, section 6.2.
+    Reference: A. A. Samarskii and E. S. Nikolaev, Numerical Methods for Grid Equations, volume 2, section 6.2.
     """
 
     def __init__(self, operations: Operations) -> None:
@@ -52,7 +48,6 @@ class Chebyshev(Method):
         self._pair: tuple[Array, Array] | None = None
 
     def refresh(self) -> bool:
-        """Go over to other coefficients (`Method.refresh`)."""
         operator, before = self._operations.operator, self._numbers
         self.bounds = jacobi_bounds(self._operations)
         # Bounds that coincide, up to rounding, are those of a single eigenvalue: one sweep solves.
@@ -64,7 +59,6 @@ class Chebyshev(Method):
         return True
 
     def run(self, task: Task) -> SolveResult:
-        """Solve A u = f (`Method.run`)."""
         operations, backend, norms = self._operations, self._backend, self._norms
         operator = operations.operator
         u, f, stopping = task.u, task.f, task.stopping

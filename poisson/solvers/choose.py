@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """``method = "auto"``: which method a problem gets, why, and the time it should take. docs/methods.md has the table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from poisson.backends.base import Operations
@@ -34,7 +32,7 @@ class Choice:
     @property
     def line(self) -> str:
         """The choice in one line: the method, the reason, and the expected time."""
-        return f"method {describe(self.settings, self.precision)}, as {self.reason}; {self.expectation}"
+        return f"method {registry.describe(self.settings, self.precision)}, as {self.reason}; {self.expectation}"
 
     @property
     def expectation(self) -> str:
@@ -42,12 +40,6 @@ class Choice:
         if not self.steady:
             return "no time estimate: the machine is busy"
         return f"about {time_for_people(self.seconds)} expected"
-
-
-def describe(settings: SolverSettings, precision: str) -> str:
-    """A method with its main settings, for people."""
-    label = registry.method_of(settings).label(settings)
-    return label + (", mixed precision" if precision == "mixed" else "")
 
 
 def choose(

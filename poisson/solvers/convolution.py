@@ -12,8 +12,6 @@ is stored (D. Caprace, T. Gillis, P. Chatelain, "FLUPS", SIAM Journal on Scienti
 u is no solution of the difference equations, and their residual says how far both discretisations are apart.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Sequence
@@ -76,7 +74,7 @@ class Convolution(Method):
 
     def run(self, task: Task) -> SolveResult:
         """Convolve f, which has the charges of the faces (`Method.run`)."""
-        u, f, stopping, observer, _ = task
+        u, f, stopping, observer, *_ = task
         backend = self._backend
         with backend.ordered(), self._workers():
             backend.view(u)[...] = self._convolved(backend.view(f).astype(np.float64))
@@ -89,7 +87,6 @@ class Convolution(Method):
         return SolveResult(Status.CONVOLVED, 1, u, self._work, 0.0, ((1, norm),), norms=norms)
 
     def refresh(self) -> bool:
-        """Go over to other coefficients (`Method.refresh`)."""
         return False
 
     def _workers(self) -> contextlib.AbstractContextManager[None]:

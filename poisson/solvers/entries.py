@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Entries of the registry for methods and preconditioners, each in the file of the method that it describes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple

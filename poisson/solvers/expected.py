@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The knowledge of ``method = "auto"`` about a problem and the machine, and the offers of methods."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from dataclasses import dataclass, replace

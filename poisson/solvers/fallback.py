@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A method that ``auto`` has chosen, and others that go on where it stalls."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -11,8 +9,9 @@ from functools import partial
 
 from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
-from poisson.solvers.choose import alternatives, describe, patience_with
+from poisson.solvers.choose import alternatives, patience_with
 from poisson.solvers.iteration import Interruption, Iterate, ManyMethod, Method, Task
+from poisson.solvers.registry import describe
 from poisson.solvers.roughness import has_products
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
@@ -47,7 +46,7 @@ class ChosenMethod(Method):
 
     def run(self, task: Task) -> SolveResult:
         """Solve A u = f (`Method.run`). The methods go on from the iterate of the one before, to the same target."""
-        u, f, stopping, observer, interrupted = task
+        u, f, stopping, observer, interrupted, *_ = task
         first, *others = self._behind(stopping.begun)
         if first != self._chain[0]:
             f = self._operations.settled(f)

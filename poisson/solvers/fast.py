@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Direct solution by fast transforms, and as a preconditioner for coefficients that vary."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -43,10 +41,8 @@ class FastTransform(Method):
         backend, operator = operations.backend, operations.operator
         if operator.separable is None:
             raise CaseError(
-                [
-                    "solver.method = 'fft' needs constant a and c, and no robin face; use "
-                    "solver.method = 'cg' with preconditioner = 'fft', or 'auto'"
-                ]
+                "solver.method = 'fft' needs constant a and c, and no robin face; use "
+                "solver.method = 'cg' with preconditioner = 'fft', or 'auto'"
             )
         self._operations = operations
         self._backend = operations.backend
@@ -56,7 +52,6 @@ class FastTransform(Method):
         self.refresh()
 
     def refresh(self) -> bool:
-        """Go over to other coefficients (`Method.refresh`)."""
         operator = self._operations.operator.separable or self._operations.operator
         self._solver = self._unheld = self._backend.bind(Inverse(operator))
         if not (self._backend.on_host or operator.lattice.divided):
@@ -72,7 +67,7 @@ class FastTransform(Method):
     def run(self, task: Task) -> SolveResult:
         """Solve A u = f (`Method.run`); one iteration is one solution by transforms."""
         operations, backend, norms = self._operations, self._backend, self._norms
-        u, f, stopping = task.u, task.f, task.stopping
+        u, f, stopping, on_faces = task.u, task.f, task.stopping, task.values
         values = stopping.boundary > 0.0
         solver = self._solver if values or stopping.more_held else self._unheld
         watch = Watch(operations, task, norms, growth=math.inf)
@@ -88,12 +83,25 @@ class FastTransform(Method):
             return backend.read(norms)
 
         # The guess is worth a look only where the target is relative to its residual.
-        guess, first = (0.0, 0.0), None
-        if self._callers and not stopping.begun and (found := self._callers.solve_certified(f, u)):
+        guess, first, copy, found = (0.0, 0.0), None, None, None
+        if self._callers and not stopping.begun:
+            found = self._callers.solve_certified(f, u, on_faces)
+        if on_faces and not on_faces.written:
+            if not found:
+                operations.take(f, other(), norms)
+                solver.solve(other(), u)
+            on_faces.write(backend.view(u), None)
+            values, solver, on_faces.written = True, self._solver, True
+            if found and self._callers:
+                found = self._callers.solve_certified(f, u)
+        if found:
             source, first = found
             watch.follow(f)
         elif self._at_once and backend.keeps(operations.operator.array_shape):
-            source, guess, first = self._at_once(solver, u, f, guess=values)
+            self._at_once(solver, u, f, guess=values)
+            # The device still solves.
+            copy = task.copy and task.copy(u)
+            source, guess, first = self._at_once.norms(guess=values)
             watch.follow(f)
         else:
             source = watch.source(f, other())
@@ -110,14 +118,15 @@ class FastTransform(Method):
             now = first if done == 0 and first else residual()
             done += 1
             if not watch.reached(now):
-                f, pair[1] = operations.settled(f), other()
+                f, pair[1], copy = operations.settled(f), other(), None
                 self._polish(pair, f)
                 now = residual()
             status = watch.judge(done, now) or watch.limit(done)
             if status is None and (done > MOST_REFINEMENTS or not now[0] < best):
                 status = watch.stalled()
             best = min(best, now[0])
-        return watch.result(status, done, pair[0], pair[1], now)
+        result = watch.result(status, done, pair[0], pair[1], now)
+        return result if copy is None else replace(result, copy=copy)
 
     @property
     def _work(self) -> Array:
@@ -185,19 +194,22 @@ class _AtOnce:
         self._places = (norms, *(operations.backend.reduction() for _ in range(2)))
         self._recorded: tuple[Array, Array, InverseOperations, bool, Callable[[], None]] | None = None
 
-    def __call__(self, solver: InverseOperations, u: Array, f: Array, *, guess: bool) -> tuple[Norms, Norms, Norms]:
-        """Solve A u = f.
-
-        Returns: The norms of f, those of the residual of zeros with the boundary values, and those of the residual of
-        the solution. The second are zeros without `guess`, for then there are no boundary values.
-        """
+    def __call__(self, solver: InverseOperations, u: Array, f: Array, *, guess: bool) -> None:
+        """Solve A u = f, without a wait; `guess`: whether there are boundary values."""
         backend, known = self._operations.backend, self._recorded
         if known is None or any(one is not other for one, other in zip(known, (u, f, solver, guess), strict=False)):
             # What is recorded knows its parts and not this object, which would keep itself.
             function = partial(_ask, self._operations, solver, self._work, self._places, u, f, guess)
             self._recorded = known = (u, f, solver, guess, backend.capture(function))
         known[-1]()
-        left, source, before = (backend.read(place) for place in self._places)
+
+    def norms(self, *, guess: bool) -> tuple[Norms, Norms, Norms]:
+        """Wait for the solution.
+
+        Returns: The norms of f, those of the residual of zeros with the boundary values, and those of the residual of
+        the solution. The second are zeros without `guess`.
+        """
+        left, source, before = (self._operations.backend.read(place) for place in self._places)
         return source, before if guess else (0.0, 0.0), left
 
 

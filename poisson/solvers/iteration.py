@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The use that every iterative solve makes of the norms that it reads: the target, the verdict, the history."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction
+from poisson.discrete.inverse import FaceValues
 from poisson.errors import ResourceError
 from poisson.solvers.rounding import LOCAL_ERROR, at_rounding, at_rounding_in_norm, largest_correction
 from poisson.solvers.status import Status
@@ -68,7 +67,8 @@ class Task(NamedTuple):
     (Array, shape and dtype of `u`): source with the face terms, in U/L², zero at fixed nodes. Keeps its values.
     `stopping`: tolerances, the norm they are measured in, the limit on iterations, and what the solve has behind it.
     `observer`: told the target at the start and every norm read. `interrupted`: shown the complete iterate now and
-    then; true ends the solve.
+    then; true ends the solve. `copy`: copies u for its user; a method that is about to wait for u may call it before.
+    `values`: on faces, which the method may write on its way; then it says so.
     """
 
     u: Array
@@ -76,6 +76,8 @@ class Task(NamedTuple):
     stopping: Stopping
     observer: Observer | None = None
     interrupted: Interruption = never
+    copy: Callable[[Array], Array] | None = None
+    values: FaceValues | None = None
 
 
 Shown = Callable[[Iterate], Iterate]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Weighted Jacobi: u ← u + ω (f − A u) / diag(A)."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterator
@@ -73,10 +71,8 @@ class Jacobi(Method):
     sweep. ``staged``: laplacian, boundary_conditions, update and norm, one by one. Raises `ValueError` if `omega` or
     `loop` is out of range.
 
-    References
-    ----------
-    Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 4.1; the four stages are those of "Jacobi
-    method with HIP and OpenMP offloading", AMD lab notes.
+    Reference: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 4.1; the four stages are those
+    of "Jacobi method with HIP and OpenMP offloading", AMD lab notes.
     """
 
     def __init__(self, operations: Operations, omega: float | None = None, loop: str = JacobiSettings.loop) -> None:
@@ -103,7 +99,6 @@ class Jacobi(Method):
         self._mean = ZeroMean(operations)
 
     def refresh(self) -> bool:
-        """Go over to other coefficients (`Method.refresh`)."""
         operator, before = self._operations.operator, self._numbers
         self.omega = damping(self._operations) if self._given is None else self._given
         self._numbers = self.omega, operator.a, operator.c

@@ -5,8 +5,6 @@ A record of settings is a frozen dataclass that derives from `Settings`. Its fie
 `flag` are keys; the schema that checks them, the messages and the tables of the documentation are made from them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The loops of the Jacobi method: passes of one or of several sweeps, or the four stages one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType

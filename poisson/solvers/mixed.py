@@ -40,9 +40,7 @@ class DefectCorrection(Method):
     `operations`: those of A, where u and f are, in float64. `inner`: cycles for the same operator on the companion of
     float32.
 
-    References
-    ----------
-    N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, chapter 12.
+    Reference: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, chapter 12.
     """
 
     def __init__(self, operations: Operations, inner: Multigrid) -> None:
@@ -121,10 +119,8 @@ class MixedConjugateGradients(Method):
     `operations`: those of A, where u and f are, in float64. `inner`: those of A on the companion of float32.
     `preconditioner`: an approximate inverse of A there.
 
-    References
-    ----------
-    G. H. Golub, Q. Ye, Inexact preconditioned conjugate gradient method with inner-outer iteration, SIAM Journal on
-    Scientific Computing 21, 1999.
+    Reference: G. H. Golub, Q. Ye, Inexact preconditioned conjugate gradient method with inner-outer iteration, SIAM
+    Journal on Scientific Computing 21, 1999.
     """
 
     def __init__(self, operations: Operations, inner: Operations, preconditioner: Preconditioner) -> None:
@@ -144,7 +140,6 @@ class MixedConjugateGradients(Method):
         self._norms, self._product = backend.reduction(), companion.reduction()
 
     def run(self, task: Task) -> SolveResult:
-        """Solve A u = f (`Method.run`)."""
         backend, companion, inner = self._backend, self._companion, self._inner
         u, f = task.u, task.f
         watch = Watch(self._operations, task, self._norms, KRYLOV_GROWTH)

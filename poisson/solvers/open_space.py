@@ -10,21 +10,21 @@ equation for v, solved by extrapolation from the last few rounds (D. G. Anderson
 Walker and P. Ni, SIAM Journal on Numerical Analysis 49, 2011).
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Operations
+from poisson.discrete.inverse import FaceValues, Layers
 from poisson.discrete.operator import Operator
 from poisson.solvers.iteration import Method, Task
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Later, SolveResult
+from poisson.solvers.stopping import Later, Observer, SolveResult
 
 ROUNDS = 40
 """Rounds at most."""
@@ -56,7 +56,7 @@ class OpenSpace(Method):
 
     def run(self, task: Task) -> SolveResult:
         """Solve A u = f (`Method.run`); f has the charges of open faces, which are zero afterwards."""
-        u, f, stopping, observer, _ = task
+        u, f, stopping, observer, *_ = task
         varies = self._varies
         with self._backend.ordered():
             # Zeros on the faces have no charges beyond them.
@@ -64,9 +64,18 @@ class OpenSpace(Method):
         rounds, result, done = _Rounds(), None, 0
         tolerance = max(SETTLED, NOISE * max(stopping.rtol, float(np.finfo(self._backend.dtype).eps)))
         for number in range(1, ROUNDS + 1):
-            left = replace(stopping, max_iterations=max(1, stopping.max_iterations - done), more_held=True)
-            later = observer if done == 0 or observer is None else Later(observer, done)
-            last, result = result, self._method.run(task._replace(stopping=left, observer=later))
+            # A direct method writes the values, and goes on.
+            on_way = FaceValues(self._faces, self._correct) if self._direct and not varies and number == 1 else None
+            most = max(1, stopping.max_iterations - done)
+            left = replace(stopping, max_iterations=most, more_held=on_way is None)
+            later = observer
+            if observer and (on_way or done):
+                later = _Both(observer, on_way) if on_way else Later(observer, done)
+            part = task._replace(stopping=left, observer=later, copy=task.copy if on_way else None, values=on_way)
+            last, result = result, self._method.run(part)
+            if on_way and on_way.written:
+                history = tuple((n + (n > 0), norm) for n, norm in result.history)
+                return replace(result, iterations=result.iterations + (result.iterations > 0), history=history)
             result = replace(
                 result,
                 iterations=done + result.iterations,
@@ -81,8 +90,7 @@ class OpenSpace(Method):
             if not result.status.success or (number == 2 and not varies):
                 return result
             if bare and not varies:
-                with self._backend.ordered():
-                    self._fields.correct(self._backend.view(u))
+                self._correct(self._backend.view(u), None)
                 continue
             values, change = self._changes(u)
             largest, size = float(np.abs(change).max()), float(np.abs(values + change).max())
@@ -97,6 +105,13 @@ class OpenSpace(Method):
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`): what is set up belongs to the old ones."""
         return False
+
+    def _correct(self, u: Any, layers: Layers | None) -> None:
+        with self._backend.ordered():
+            if layers is None:
+                self._fields.correct(u)
+            else:
+                self._fields.correct_from(u, layers)
 
     def _changes(self, u: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The values on the open faces, one face after the other, and by how much they differ from the field there."""
@@ -115,6 +130,17 @@ class OpenSpace(Method):
                 part = values[start : start + math.prod(shape)].reshape(shape)
                 self._fields.write(self._backend.view(u), face, self._backend.array_module.asarray(part))
                 start += part.size
+
+
+class _Both(Later):
+    """Tells an observer of two solutions where the second was made on the way of the first."""
+
+    def __init__(self, observer: Observer, values: FaceValues) -> None:
+        super().__init__(observer, 0)
+        self.start, self._values = observer.start, values  # type: ignore[method-assign]
+
+    def __call__(self, iteration: int, norm: float) -> None:
+        self._observer(iteration + (iteration > 0 and self._values.written), norm)
 
 
 class _Rounds:

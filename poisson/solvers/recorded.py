@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Operations that are recorded once and repeated."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -6,8 +6,6 @@ names it: the schema of a case file, the messages, `verify`, ``auto``, the estim
 documentation follow from the entries. docs/extending.md says how to add one.
 """
 
-from __future__ import annotations
-
 import pkgutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from poisson import solvers
 from poisson.backends.registry import AUTO
 from poisson.solvers.balanced import BalancedMethod
-from poisson.solvers.entries import Given, MethodEntry, PreconditionerEntry
+from poisson.solvers.entries import Given, MethodEntry, PreconditionerEntry, Sizes
 from poisson.solvers.iteration import Method, Preconditioner
 from poisson.solvers.keys import Key, Settings, keys_of
 from poisson.solvers.multigrid.smoothers import SmootherEntry
@@ -33,6 +31,9 @@ COMMON_KEYS = frozenset(("method", "rtol", "atol", "norm", "max_iterations"))
 
 KEYS_OF_AUTO = frozenset(("stop",))
 """The keys that also mean something to ``auto``."""
+
+OF_GRADIENTS, OF_ROUNDS = 9.0, 2.0
+"""Arrays of `BiConjugateGradients` with u and f, the preconditioner's apart, and those that `SurfaceMethod` adds."""
 
 Entry = TypeVar("Entry", MethodEntry, PreconditionerEntry, SmootherEntry)
 
@@ -193,3 +194,32 @@ def _entries(kind: type[Entry]) -> Mapping[str, Entry]:
 def _modules() -> Iterator[Any]:
     for info in pkgutil.walk_packages(solvers.__path__, f"{solvers.__name__}."):
         yield import_module(info.name)
+
+
+def arrays_of(
+    settings: SolverSettings, precision: str, dimension: int, *, varies: bool = False, surface: str = ""
+) -> float:
+    """Arrays of the grid's size, in the type of u, that a solve takes at once.
+
+    `settings`: of ``method = "auto"`` it is what the method that takes least would take. `precision`: mixed precision
+    has the cycles, with a source and a correction, and the directions of ``cg`` in float32. `dimension`: of the grid:
+    each coarser one has 2^−dimension of its nodes. `varies`: whether the coefficients vary: they take an array for each
+    axis and one more. `surface`: the form beside bodies with given values; empty without any.
+    """
+    sizes = Sizes(settings, precision, dimension, dimension + 1.0 if varies else 0.0)
+    if settings.method == AUTO:
+        return min(_arrays(entry, sizes, surface) for entry in methods().values() if entry.offer)
+    return _arrays(method_of(settings), sizes, surface)
+
+
+def _arrays(entry: MethodEntry, sizes: Sizes, surface: str) -> float:
+    name = beside_surfaces(entry, sizes.settings)
+    if surface in ("", "symmetric") or not name or sizes.precision == "mixed":
+        return entry.arrays(sizes) + OF_ROUNDS * bool(surface)
+    return OF_GRADIENTS + sizes.coefficients + preconditioners()[name].arrays(sizes)
+
+
+def describe(settings: SolverSettings, precision: str) -> str:
+    """A method with its main settings, for people."""
+    label = method_of(settings).label(settings)
+    return label + (", mixed precision" if precision == "mixed" else "")

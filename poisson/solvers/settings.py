@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How to solve and where to run: the settings, with their defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
@@ -82,7 +80,7 @@ class SolverSettings(Settings):
         """The part of a class; where it is not among `parts`, its defaults."""
         return next((part for part in self.parts if isinstance(part, kind)), kind())
 
-    def having(self, **values: Any) -> SolverSettings:
+    def having(self, **values: Any) -> "SolverSettings":
         """The same settings with other values of some keys.
 
         Raises `ValueError` if there is no such key.

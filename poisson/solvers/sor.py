@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Successive over-relaxation with the nodes in red–black order."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,9 +27,7 @@ def optimal_weight(operations: Operations) -> float:
     The spectrum of the Jacobi matrix of two colors is symmetric to zero, so ρ = 1 − μ with the smallest non-zero
     eigenvalue μ of D⁻¹A: known for constant coefficients, computed by a Lanczos process for varying ones.
 
-    References
-    ----------
-    D. M. Young, Iterative Solution of Large Linear Systems, chapter 6.
+    Reference: D. M. Young, Iterative Solution of Large Linear Systems, chapter 6.
     """
     lowest, _ = jacobi_bounds(operations)
     # 1 − ρ² = μ (2 − μ) without cancellation.
@@ -45,10 +41,8 @@ def require_colors(operator: Operator) -> None:
     """
     if not red_black(operator):
         raise CaseError(
-            [
-                "solver.method = 'sor': red–black order needs an even number of nodes on every periodic axis; change "
-                "domain.shape or the method"
-            ]
+            "solver.method = 'sor': red–black order needs an even number of nodes on every periodic axis; change "
+            "domain.shape or the method"
         )
 
 
@@ -75,7 +69,6 @@ class Sor(Method):
         self._mean = ZeroMean(operations)
 
     def refresh(self) -> bool:
-        """Go over to other coefficients (`Method.refresh`)."""
         operator, before = self._operations.operator, self._numbers
         self.omega = optimal_weight(self._operations) if self._given is None else self._given
         self._numbers = self.omega, operator.a, operator.c
@@ -84,7 +77,6 @@ class Sor(Method):
         return True
 
     def run(self, task: Task) -> SolveResult:
-        """Solve A u = f (`Method.run`)."""
         operations, backend, norms = self._operations, self._backend, self._norms
         operator = operations.operator
         u, f, stopping = task.u, task.f, task.stopping

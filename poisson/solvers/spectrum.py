@@ -106,9 +106,7 @@ def lowest_ritz_value(operations: Operations) -> float:
     The process is that of conjugate gradients with the diagonal as preconditioner: α and β of its steps are the
     elements of the tridiagonal matrix.
 
-    References
-    ----------
-    Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 6.7.3.
+    Reference: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 6.7.3.
     """
     backend, operator = operations.backend, operations.operator
     shape, places = operator.array_shape, (backend.reduction(), backend.reduction())
@@ -176,8 +174,6 @@ def chebyshev_omegas(lowest: float, highest: float, degree: int) -> tuple[float,
 
     `lowest`, `highest`: the interval of eigenvalues of D⁻¹A. `degree`: number of sweeps, a power of two.
 
-    Notes
-    -----
     The weights are the inverses of the roots. In the order of V. I. Lebedev and S. A. Finogenov (On the order of choice
     of the iteration parameters in the Chebyshev cyclic iteration method, 1971) small ones follow upon large ones, so
     that the products of the first factors stay small on the interval.
@@ -204,9 +200,7 @@ def stable_order(roots: Sequence[float]) -> list[float]:
     Each next one is that at which the polynomial of those before it is largest. From one end of the interval to the
     other some 64 sweeps amplify rounding errors without bound.
 
-    References
-    ----------
-    L. Reichel, Newton interpolation at Leja points, BIT 30, 1990.
+    Reference: L. Reichel, Newton interpolation at Leja points, BIT 30, 1990.
     """
     left = sorted(roots, reverse=True)
     ordered, size = left[:1], [0.0] * len(left)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How a solve ended, with advice."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """When a solve ends, and how it ended."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -232,6 +230,7 @@ class SolveResult:
     `error`: with ``stop = "discretisation"``, the estimate of the largest error of u against the exact solution, in U.
     `instead`: the method that went on, for people, where the one that was chosen stalled.
     `norms`: (Σ r², max |r|) of the residual r = f − A u, where the last thing that the method did was to compute it.
+    `copy` (Array or None): what `Task.copy` made of u, if the method has called it.
     """
 
     status: Status
@@ -243,3 +242,4 @@ class SolveResult:
     error: float | None = None
     instead: str = ""
     norms: tuple[float, float] | None = None
+    copy: Any = None

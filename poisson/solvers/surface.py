@@ -175,9 +175,7 @@ class BiConjugateGradients(_Beside):
 
     `operations`: those of A, which is not symmetric. `preconditioner`: an approximate inverse of the symmetric form.
 
-    References
-    ----------
-    H. A. van der Vorst, SIAM Journal on Scientific and Statistical Computing 13, 1992.
+    Reference: H. A. van der Vorst, SIAM Journal on Scientific and Statistical Computing 13, 1992.
     """
 
     def __init__(self, operations: SurfaceOperations, preconditioner: Preconditioner | None) -> None:
@@ -188,7 +186,6 @@ class BiConjugateGradients(_Beside):
         self._copy = self._backend.empty(shape)
 
     def run(self, task: Task) -> SolveResult:
-        """Solve A u = f (`Method.run`)."""
         operations, backend = self._operations, self._backend
         u, f = task.u, operations.settled(task.f)
         watch = Watch(operations, task, self._place, KRYLOV_GROWTH, recursive=True)
@@ -234,14 +231,19 @@ class BiConjugateGradients(_Beside):
         return watch.result(status, done, u, self._r)
 
     def _apply(self, r: Array, out: Array) -> None:
-        """`_copy` = the preconditioned r, out = A times that."""
-        z = self._z
+        """`_copy` = the preconditioned r, out = A times that.
+
+        The preconditioner knows the symmetric form; a sweep over the rows that differ from it saves one or two
+        iterations.
+        """
+        z, rows = self._z, self._operations.rows
         if self._preconditioner is None:
             z = r
         else:
             self._preconditioner.apply(r, z)
+            self._operations.change(z, lambda values, at: rows.relax(at(r), at(z), values))
         self._operations.symmetric.direction(z, 0.0, z, self._copy, out, self._place)
-        self._operations.change(out, lambda values, at: self._operations.rows.multiply(at(self._copy), values))
+        self._operations.change(out, lambda values, at: rows.multiply(at(self._copy), values))
 
     def _product(self, x: Array, y: Array) -> float:
         self._operations.symmetric.dot(x, y, self._place)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Direct solutions for several sources on a device, recorded as one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -29,7 +29,7 @@ from poisson.backends.registry import BACKENDS, BackendEntry, backend_names, thr
 from poisson.cli import main
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.run import memory
-from poisson.run.memory import require_memory, result_bytes
+from poisson.run.memory import Room, require_memory, result_bytes
 from poisson.words import quantity
 
 NO_CUPY = "CuPy is not installed: in the checkout, pip install '.[cuda13]' or '.[cuda12]' (NVIDIA) or '.[rocm]' (AMD)"
@@ -351,11 +351,11 @@ def test_a_case_that_does_not_fit_is_refused(precision: str, loop: str, arrays: 
     settings = (f"run.precision={precision}", f"solver.loop={loop}", "domain.shape=[1024, 512]")
     case = make_case(SINE, WALLS, (5, 5), overrides=settings)
     needed = arrays * 1024 * 512 * np.dtype(precision).itemsize
-    asked = case.problem.lattice, case.solver, precision, case.output.fields
-    require_memory(Small(precision, needed), *asked, varies=False)
-    require_memory(Unknown(precision), *asked, varies=False)
+    asked = Room(case.problem.lattice, case.solver, precision, case.output.fields)
+    require_memory(Small(precision, needed), asked)
+    require_memory(Unknown(precision), asked)
     with pytest.raises(ResourceError) as caught:
-        require_memory(Small(precision, needed - 1), *asked, varies=False)
+        require_memory(Small(precision, needed - 1), asked)
     gib = f"{needed / 2**30:.3g} GiB"
     advice = (
         "reduce domain.shape, or use run.precision = 'float32'" if precision == "float64" else "reduce domain.shape"
@@ -368,13 +368,13 @@ def test_a_case_that_does_not_fit_is_refused(precision: str, loop: str, arrays: 
 
 def test_arrays_and_result_share_the_memory_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case(SINE, WALLS, (5, 5), overrides=("domain.shape=[1024, 512]", "solver.loop=staged"))
-    asked = case.problem.lattice, case.solver, "float64", case.output.fields
+    asked = Room(case.problem.lattice, case.solver, "float64", case.output.fields)
     needed = 4 * 8 * 1024 * 512 + result_bytes(case.problem.lattice, np.float64, case.output.fields)
     monkeypatch.setattr(memory, "host_memory", lambda: (needed, 1 << 50))
-    require_memory(Unknown("float64"), *asked, varies=False)
+    require_memory(Unknown("float64"), asked)
     monkeypatch.setattr(memory, "host_memory", lambda: (needed - 1, 1 << 50))
     with pytest.raises(ResourceError) as caught:
-        require_memory(Unknown("float64"), *asked, varies=False)
+        require_memory(Unknown("float64"), asked)
     gib = f"{needed / 2**30:.3g} GiB"
     assert str(caught.value) == (
         f"domain.shape = [1024, 512] needs 4 arrays and room for its result, {gib} in float64, and this process has "

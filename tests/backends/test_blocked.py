@@ -83,18 +83,10 @@ def test_every_count(dtype: Any, dimension: int) -> None:
 @pytest.mark.parametrize("number", range(5))
 def test_every_face_on_grids_of_several_tiles(dtype: Any, number: int) -> None:
     backend = openmp(dtype)
-    for shape in LARGE[dtype]:
+    for shape in LARGE[dtype][(number + (dtype is np.float32)) % 2 :: 2]:  # each with each number in one type
         axes = [AXIS_RULES[(number + axis * (axis + 1)) % 5] for axis in range(len(shape))]
         a = operator(shape, tuple(rule for axis in axes for rule in axis))
         agrees(backend, a, {1, backend.bind(a).depth()}, sourceless=number == 3)
-
-
-@pytest.mark.parametrize("dimension", [2, 3])
-def test_no_source_is_a_zero_source(dtype: Any, dimension: int) -> None:
-    backend = openmp(dtype)
-    for rules in (rules_of(dimension)[0], rules_of(dimension)[-1]):
-        a = operator(SMALL[dimension][2], rules)
-        agrees(backend, a, {1, 2, backend.bind(a).depth()}, sourceless=True)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -169,6 +169,19 @@ def test_a_kernel_is_compiled_once() -> None:
     assert sorted(made) == list(range(5))
 
 
+def test_time_in_which_kernels_are_awaited_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on by 1 whenever it is read."""
+    now = iter(range(10))
+    monkeypatch.setattr(shared, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    kernels = Kernels(Noting())
+    with kernels.timed():
+        kernels.get(("vectors",), lambda: 1)
+    assert kernels.seconds == 3
+    kernels.get(("sweep",), lambda: 1)
+    kernels.get(("sweep",), pytest.fail)
+    assert kernels.seconds == 4
+
+
 def test_nothing_is_loaded_while_a_graph_is_recorded() -> None:
     """In another thread that could spoil it, also where the graph does not need it."""
     runtime, loaded, before = Noting(), list[str](), list[int]()

@@ -141,7 +141,7 @@ def test_a_constant_has_no_derivative_at_all() -> None:
 
 SHAPES = [(9, 10), (37, 18), (70, 41), (9, 11, 10), (35, 9, 38), (19, 37, 12)]
 FEW_SHAPES = SHAPES[1::3]
-"""For the kernels of the narrower stencils, as the emulation takes its time: in float32 one for each kind of ends."""
+"""For the kernels of the narrower stencils, as the emulation takes its time."""
 
 
 def agree(backend: Backend, differences: Differences, units: float = 8.0) -> None:
@@ -171,8 +171,11 @@ def agree(backend: Backend, differences: Differences, units: float = 8.0) -> Non
 @pytest.mark.parametrize("periodic", [0, 1, 2], ids=["closures", "wraps", "mixed"])
 def test_derivatives_agree_with_the_specification(backend: Backend, order: int, periodic: int) -> None:
     shapes = SHAPES
-    if backend.name == "gpu" and order < 8:
-        shapes = FEW_SHAPES if backend.dtype == np.float64 else [FEW_SHAPES[periodic % 2]]
+    if backend.name == "gpu" and not (order == 8 and backend.dtype == np.float64):
+        # Each is compiled for each dimension and axis: the widest alone has all kinds of ends, in one type.
+        if (ORDERS.index(order) + (backend.dtype == np.float32)) % 3 != periodic:
+            pytest.skip("all but the widest are compiled with one kind of ends for each type")
+        shapes = FEW_SHAPES
     for shape in shapes:
         wraps = [(False,) * 3, (True,) * 3, (True, False, True)][periodic][: len(shape)]
         agree(backend, Differences.uniform(shape, SPACING[: len(shape)], wraps, order))
@@ -181,6 +184,8 @@ def test_derivatives_agree_with_the_specification(backend: Backend, order: int, 
 @pytest.mark.parametrize("order", [2, 8])
 def test_tabulated_axes(backend: Backend, order: int) -> None:
     few = backend.name == "gpu"
+    if few and order == 8 and backend.dtype == np.float32:
+        pytest.skip("the widest is compiled in one type")
     for a in (PLACED[2][0], PLACED[2][2], PLACED[3][0]) if few else (*PLACED[2], *PLACED[3]):
         if min(a.shape) > order:
             agree(backend, Differences(a.lattice, order))

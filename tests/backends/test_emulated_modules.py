@@ -70,14 +70,15 @@ def test_a_library_is_built_once_for_what_options_make_of_a_source(tmp_path: Pat
     assert len({path.resolve() for path in tmp_path.glob("*/*.so")}) == 2
 
 
-def test_the_kernels_of_a_module_are_compiled_alone(tmp_path: Path) -> None:
+def test_the_first_kernel_of_a_module_is_compiled_alone_and_the_others_together(tmp_path: Path) -> None:
     runtime = EmulatedRuntime(cache=tmp_path)
-    source = "".join(f'extern "C" __global__ void {name}(int* x) {{ *x += {name[1]}; }}' for name in ("k1", "k2", "k3"))
+    names = ("k1", "k1_norm", "k2", "k3")
+    source = "".join(f'extern "C" __global__ void {name}(int* x) {{ *x += {name[1]}; }}' for name in names)
     x = device(runtime, [0], np.int32)
-    for name in ("k1", "k3", "k1"):
+    for name, total, made in (("k1", 1, names[:2]), ("k3", 4, names), ("k1_norm", 5, names), ("k2", 7, names)):
         kernel(runtime, source, name=name)((1,), (1,), (x,))
-    assert {path.name for path in tmp_path.glob("*/*.so")} == {"kernel_k1.so", "kernel_k3.so"}
-    assert runtime.download(x).tolist() == [1 + 3 + 1]
+        assert {path.name for path in tmp_path.glob("*/*.so")} == {f"kernel_{name}.so" for name in made}
+        assert runtime.download(x).tolist() == [total]
 
 
 def test_memory_is_aligned_guarded_and_released(runtime: EmulatedRuntime) -> None:

@@ -106,7 +106,7 @@ def test_a_long_thin_grid_marches_where_blocks_run_out(shape: tuple[int, ...], m
 
 def test_a_grid_that_the_device_cannot_cut_up_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     limit_blocks(monkeypatch, 4)
-    backend = emulated(np.float64)
+    backend = GpuBackend(np.float64, EmulatedRuntime())
     a = operator((5, 41, 6), FEW_RULES[3][0])
     u, out = backend.empty(a.array_shape), backend.empty(a.array_shape)
     with pytest.raises(

@@ -72,11 +72,12 @@ def test_clusters_found_on_the_device_are_those_found_on_the_host(
         for stencil in (full, along_axes(full)):
             there = backend.companion(np.float32).from_host(np.asarray(stencil.coefficients))
             operations = backend.bind(replace(stencil, coefficients=there))
-            for threshold in (1e-4, 0.05, 0.3, 1.0):
-                expected, found = host.bind(stencil).clusters(threshold), operations.clusters(threshold)
+            for asked in ((1e-4,), (0.05, 0.5), (0.3, 0.01), (1.0,)):
+                expected, found = host.bind(stencil).clusters(*asked), operations.clusters(*asked)
                 assert np.array_equal(on_host(backend, found.nodes), expected.nodes)
                 assert np.array_equal(on_host(backend, found.starts), expected.starts)
                 np.testing.assert_allclose(on_host(backend, found.factors), expected.factors, rtol=1e-12)
+                assert found.size == expected.size
                 largest = max(largest, *np.diff(expected.starts), 0)
     assert largest > PIECE
 

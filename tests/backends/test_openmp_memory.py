@@ -44,6 +44,19 @@ def test_a_released_array_makes_room_for_one_of_its_size(backend: OpenmpBackend)
     assert len({array.pointer for array in kept}) == 3
 
 
+def test_a_large_one_is_cut_for_smaller_ones_and_becomes_one_again(backend: OpenmpBackend) -> None:
+    large = backend.empty((16000, 601))
+    first, last = large.pointer, large.pointer + 8 * large.rows * large.pitch
+    del large
+    parts = [backend.empty((7500, 601)) for _ in range(2)]
+    for number, array in enumerate(parts):
+        backend.fill(array, float(number))
+    assert all(first <= array.pointer < last for array in parts)
+    assert [np.ptp(values := backend.to_host(array)) + values[0, 0] for array in parts] == [0.0, 1.0]
+    del parts, array
+    assert abs(backend.empty((16000, 601)).pointer - first) < 4096
+
+
 @pytest.mark.parametrize("shape", [SHAPE, (96, 97), (9, 3001)])
 def test_padding_in_the_place_of_another_array_is_zero(backend: OpenmpBackend, shape: tuple[int, int]) -> None:
     array = backend.empty(shape)

@@ -32,6 +32,7 @@ from poisson.backends.openmp.library import (
     ConvolutionStructure,
     DifferencesStructure,
     DirectStructure,
+    FacesStructure,
     LineStructure,
     OperatorStructure,
     Signatures,
@@ -198,6 +199,7 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "poisson_convolution": ConvolutionStructure,
     "poisson_line": LineStructure,
     "poisson_direct": DirectStructure,
+    "poisson_faces": FacesStructure,
     "poisson_stencil": StencilStructure,
     "poisson_weighted": WeightedStructure,
     "poisson_clusters": ClustersStructure,
@@ -284,7 +286,7 @@ def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
 
 def test_the_structures_have_the_fields_of_the_header() -> None:
     text = without_comments(HEADER)
-    pointers = ("const int32_t*", "const double*", "const void*", "const poisson_line* const*")
+    pointers = ("double*", "const int32_t*", "const double*", "const void*", "const poisson_line* const*")
     scalars = {**SCALARS, **dict.fromkeys((*pointers, "const uint32_t*", "const int64_t*"), c_void_p), **STRUCTURES}
     scalars["const poisson_convolution*"] = ctypes.POINTER(ConvolutionStructure)
     assert set(re.findall(r"\} (\w+);", text)) == {*STRUCTURES, "poisson_status"}

@@ -67,6 +67,12 @@ class Call:
     norm: bool
 
 
+LARGE_CALLS = (
+    (Call(False, True, True, True), 3),
+    (Call(True, False, True, False), 2),
+    (Call(False, False, False, True), 1),
+)
+"""What is called in turn on large grids, and with how many sweeps."""
 CALLS = [Call(*flags) for flags in itertools.product((False, True), repeat=4)]
 
 
@@ -177,8 +183,7 @@ def test_several_tiles_of_coefficients_that_vary(dimension: int, kind: str) -> N
     for number, shape in enumerate(LARGE[dimension]):
         backend = BACKENDS["openmp"]((np.float64, np.float32)[(KINDS.index(kind) + number) % 2])
         transfer = coarsened(operator(shape, FEW_RULES[dimension][number + 1]), axes_of(dimension)[0])
-        agrees(backend, transfer, Call(False, True, True, True), 3, kind)
-        agrees(backend, transfer, Call(True, False, True, False), 2, kind)
+        agrees(backend, transfer, *LARGE_CALLS[(KINDS.index(kind) // 2 + number) % 2], kind)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
@@ -187,9 +192,7 @@ def test_grids_of_several_tiles(dimension: int, number: int) -> None:
     for turn, shape in enumerate(LARGE[dimension]):
         backend = BACKENDS["openmp"]((np.float64, np.float32)[(number + turn) % 2])
         transfer = coarsened(operator(shape, FEW_RULES[dimension][number]), axes_of(dimension)[number % 2])
-        agrees(backend, transfer, Call(False, True, True, True), 3)
-        agrees(backend, transfer, Call(True, False, True, False), 2)
-        agrees(backend, transfer, Call(False, False, False, True), 1)
+        agrees(backend, transfer, *LARGE_CALLS[(number + turn) % 3])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -200,8 +203,8 @@ def test_smoothing_on_tabulated_axes(dtype: Any, dimension: int, kind: str) -> N
     # What several tiles have of their own is their edges: some axes for each kind tell.
     large = [(a, every[(turn + 3 * number) % len(every)]) for number, a in enumerate(LARGE_PLACED.get(dimension, []))]
     choices = enumerate([*itertools.product(PLACED[dimension], every), *large])
-    # Each choice in one type, which is the other one for the next kind.
-    for number, (a, axes) in itertools.islice(choices, turn % 2, None, 2):
+    # Half of the choices for each kind, one half of them in each type.
+    for number, (a, axes) in itertools.islice(choices, (KINDS.index(kind) + 2 * (dtype is np.float32)) % 4, None, 4):
         lines = (line.coarser if axis in axes else line for axis, line in enumerate(a.lattice.axes))
         coarse = Lattice(tuple(line or old for line, old in zip(lines, a.lattice.axes, strict=True)))
         for call in CALLS[number % 5 :: 5][: 1 if (a, axes) in large else None]:

@@ -20,6 +20,7 @@ from support.operators import AXIS_RULES, random_array
 
 from poisson import backends
 from poisson.backends.numpy import NumpyBackend
+from poisson.backends.stencils import median_of_slabs
 from poisson.discrete import reference
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of, star
 from poisson.discrete.operator import Operator
@@ -352,6 +353,9 @@ def test_corrections_of_clusters_are_those_of_sparse_matrices(
     z, held = z[:, kept], held[kept]
     clusters = backend.bind(stencil).clusters(threshold)
     assert clusters.count == z.shape[1] > 0
+    sizes, part = z.sum(axis=0), (np.median(z.sum(axis=0)) + 0.5) / len(a)
+    found_sizes = np.diff(backend.bind(stencil).clusters(threshold, part).starts)
+    assert np.array_equal(found_sizes, sizes[sizes <= part * len(a)])
     u, r = (random_array(stencil.array_shape, dtype, seed) for seed in (1, 2))
     volumes = np.broadcast_to(stencil.lattice.volumes(), u.shape).ravel()
     wanted = 0.7 * z @ ((z.T @ (volumes * r.ravel())) / held)
@@ -431,11 +435,12 @@ def test_clusters_that_the_library_finds_are_those_of_the_specification(threads:
         full = stencil_on(grid_operator(shape, rules).lattice, np.float32, jump=4.0, holes=-0.8)
         for stencil, dtype in ((full, np.float32), (along_axes(full), np.float64)):
             arrays = backend.companion(dtype).from_host(np.asarray(stencil.coefficients))
-            for threshold in (1e-4, 0.05, 0.3, 1.0):
-                expected = numpy.bind(stencil).clusters(threshold)
-                found = backend.bind(replace(stencil, coefficients=arrays)).clusters(threshold)
+            for threshold, part in ((1e-4, 1.0), (0.05, 0.5), (0.3, 0.01), (1.0, 0.0)):
+                expected = numpy.bind(stencil).clusters(threshold, part)
+                found = backend.bind(replace(stencil, coefficients=arrays)).clusters(threshold, part)
                 assert np.array_equal(found.nodes, expected.nodes) and np.array_equal(found.starts, expected.starts)
                 np.testing.assert_allclose(found.factors, expected.factors, rtol=1e-12)
+                assert found.size == expected.size
 
 
 def test_the_library_has_the_same_bits_for_every_number_of_threads() -> None:
@@ -463,3 +468,22 @@ def test_the_library_has_the_same_bits_for_every_number_of_threads() -> None:
         found += [backend.to_host(array).tobytes() for array in (u, weights, product)]
         results.add(tuple(found))
     assert len(results) == 1
+
+
+@pytest.mark.parametrize("planes", [40, 41])
+@pytest.mark.parametrize("kind", ["one", "two", "few", "random", "ascending", "none"])
+def test_medians_of_slabs(kind: str, planes: int) -> None:
+    """A sample of planes says where the median lies; where values ascend it may be unlike the rest."""
+    rng, shape = np.random.default_rng(5), (planes, 50, 70)
+    fields = {
+        "one": np.ones(shape),
+        "two": np.where(rng.random(shape) < 0.5, 1e6, 1.0),
+        "few": np.where(rng.random(shape) < 0.999, -1.0, rng.random(shape)),
+        "random": np.exp(4.0 * rng.standard_normal(shape)),
+        "ascending": np.where(np.arange(planes) % 3 == 0, 7.0, np.arange(planes))[:, None, None] * np.ones(shape),
+        "none": np.zeros(shape),
+    }
+    positive = [plane[plane > 0.0] for plane in fields[kind]]
+    every = np.concatenate(positive)
+    found = median_of_slabs(lambda start, stop: np.concatenate(positive[start:stop]), shape, 2)
+    assert found == (np.median(every) if every.size else 0.0)

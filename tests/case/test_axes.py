@@ -139,8 +139,8 @@ def test_refinement_observes_the_second_order(domain: dict[str, Any], face: dict
     boundary = {"x_upper": face, "y_lower": face, "all": {"dirichlet": "exact"}}
     given = case(boundary=boundary, **{"shape": [33, 65]} | domain)
     found = verify(given, 3)
-    assert found.passed and abs(found.records[-1]["order"] - 2.0) < 0.1, found.notes
-    assert found.records[-1]["shape"] == given.problem.lattice.shape
+    assert found.passed and abs(found.rows[-1]["order"] - 2.0) < 0.1, found.notes
+    assert found.rows[-1]["shape"] == given.problem.lattice.shape
 
 
 def test_a_result_knows_its_case(tmp_path: Path) -> None:

@@ -87,9 +87,9 @@ def test_a_terminal_that_lacks_a_letter() -> None:
 
 def test_ctrl_c_outside_the_solver_is_one_line(interruptible: None) -> None:
     script = (
-        "import sys, time\nfrom poisson import cli\n"
+        "import sys, time\nfrom poisson import cli\nfrom poisson.cli import solving\n"
         "def wait(self, communicator):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
-        "cli.Solve.execute = wait\nsys.exit(cli.main(['solve', 'a.toml']))\n"
+        "solving.Solve.execute = wait\nsys.exit(cli.main(['solve', 'a.toml']))\n"
     )
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

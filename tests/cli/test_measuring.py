@@ -11,11 +11,11 @@ from poisson.case.settings import FIELDS
 from poisson.cli import main
 from poisson.cli.measuring import Measurement
 from poisson.errors import PoissonError
+from poisson.output.table import Report
 from poisson.perf.benchmark.call import METHODS as CALLED
 from poisson.perf.benchmark.jacobi import ALL_LOOPS
 from poisson.perf.benchmark.solve import METHODS
 from poisson.perf.benchmark.works import KINDS
-from poisson.perf.report import Report
 
 NO_THREADS = "--threads 2: only the openmp backend has a number of threads"
 NO_BACKEND = f"--backend cpu; allowed: {', '.join(backend_names())}; did you mean 'openmp'?"

@@ -58,18 +58,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("start", [["-m", "poisson"], ["-P", "-m", "poisson"]])
-@pytest.mark.parametrize("checkout", [False, True])
+@pytest.mark.parametrize(("start", "checkout"), [(["-m"], False), (["-m"], True), (["-P", "-m"], False)])
 def test_modules_of_the_current_folder_are_not_run(folder: Path, start: list[str], checkout: bool) -> None:
     """Neither where the package is installed, nor where it is imported from that folder."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    if checkout and "-P" not in start:
+    if checkout:
         (folder / "poisson").symlink_to(ROOT / "poisson", target_is_directory=True)
     else:
         environment["PYTHONPATH"] = str(ROOT)
     command = ["solve", "case.toml", "--set", "domain.shape=[17, 17]", "--backend", "numpy"]
     done = subprocess.run(
-        [sys.executable, *start, *command], capture_output=True, text=True, timeout=300, cwd=folder, env=environment
+        [sys.executable, *start, "poisson", *command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=folder,
+        env=environment,
     )
     assert (done.returncode, (folder / "ran").exists()) == (0, False), done.stderr
     assert (folder / "unit_square.h5").exists()
@@ -97,3 +101,45 @@ def test_the_package_itself_imports_nothing() -> None:
     body = ast.parse(Path(poisson.__file__).read_text("utf-8")).body
     imports = [item for item in body if isinstance(item, (ast.Import, ast.ImportFrom))]
     assert [getattr(item, "module", "") for item in imports] == ["__future__"]
+
+
+ENDING = """
+import atexit, os, sys, threading, time, types
+{before}
+class Torn:
+    def __del__(self, write=os.write):
+        write(1, b"torn down ")
+def main():
+    atexit.register(print, "registered", end=" ")
+    threading.Thread(target=lambda: (time.sleep(0.1), print("thread", end=" "))).start()
+    print("said", end=" ")
+    return 3
+cli = sys.modules["poisson.cli"] = types.ModuleType("poisson.cli")
+cli.main, cli.torn = main, Torn()
+from poisson.__main__ import command
+sys.exit(command())
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "variables", "end"),
+    [
+        ("", {}, ""),
+        ("atexit.register(print, 'first', end=' ', flush=True)", {}, "first torn down "),
+        ("", {"CUDA_INJECTION64_PATH": "tool"}, "torn down "),
+        ("sys.modules['mpi4py.MPI'] = sys", {}, "torn down "),
+    ],
+)
+def test_a_command_ends_when_all_that_waits_for_the_end_has_had_its_turn(
+    before: str, variables: dict[str, str], end: str
+) -> None:
+    """And without more, unless a tool or MPI waits for the interpreter's own end."""
+    command = [sys.executable, "-S", "-c", ENDING.format(before=before)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, cwd=ROOT, env={**os.environ, **variables}
+    )
+    assert (done.returncode, sorted(done.stdout.split()), done.stderr) == (
+        3,
+        sorted(f"said thread registered {end}".split()),
+        "",
+    )

@@ -33,6 +33,9 @@ def test_the_lines_for_people() -> None:
         "time        2.5 s: set_up 0.5 s, solve 2 s\n"
         "output      a.h5 (ParaView: a.xmf)"
     )
+    written = Ended(SOLUTION, (0.0, 19.0), FILES, 480.0, 0.25)
+    assert "\ntime        2.75 s: set_up 0.5 s, solve 2 s, file 0.25 s\n" in written.lines()
+    assert written.record(0)["seconds"] == {**SOLUTION.times, "file": 0.25}
     bare = replace(SOLUTION, error=None, times={}, provenance={}, iterations=1, error_bar=0.125)
     assert Ended(bare, (math.nan, math.nan), FILES).lines() == (
         f"converged: {bare.advice}\n"

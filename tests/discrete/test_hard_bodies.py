@@ -96,16 +96,17 @@ def test_a_closed_cavity_has_the_potential_of_its_shell() -> None:
     assert np.abs(solution.u[inside] - 3.0).max() < 1e-8
 
 
-def test_iterations_are_at_most_one_and_a_half_times_those_of_the_empty_box() -> None:
-    """With values on the faces, which take as many digits as those at surfaces; up to 513² and 65³ it is one more."""
-    for shape in ((129, 129), (33, 33, 33)):
-        rng, values = np.random.default_rng(3), "sin(3*x)*exp(2*y)"
-        spheres = [{"shape": "sphere", "center": tuple(rng.random(len(shape))), "radius": 0.07} for _ in range(12)]
-        bodies = [poisson.Body(sphere, dirichlet="x + y") for sphere in spheres]
+@pytest.mark.parametrize("shape", [(129, 129), (33, 33, 33)], ids=str)
+def test_iterations_are_at_most_one_and_a_half_times_those_of_the_empty_box(shape: tuple[int, ...]) -> None:
+    """With 0 on all faces and surfaces, and with values that take as many digits on the faces of the empty box."""
+    rng = np.random.default_rng(3)
+    spheres = [{"shape": "sphere", "center": tuple(rng.random(len(shape))), "radius": 0.07} for _ in range(12)]
+    for values, held in (("0", "0"), ("sin(3*x)*exp(2*y)", "x + y")):
+        bodies = [poisson.Body(sphere, dirichlet=held) for sphere in spheres]
         found = [poisson.Problem.on_box(shape, f=1.0, boundary=values)]
         found += [poisson.Problem.on_box(shape, f=1.0, boundary=values, bodies=bodies, surface=it) for it in SURFACES]
         empty, *full = (poisson.solve(problem, "cg", backend="openmp").iterations for problem in found)
-        assert max(full) <= 1.5 * empty, shape
+        assert max(full) <= (1.34 if len(shape) == 3 else 1.17) * empty
 
 
 @pytest.mark.parametrize("kind", ["dirichlet", "floating"])

@@ -65,15 +65,32 @@ def test_the_order_in_a_star_is_two_in_the_maximum_norm() -> None:
     errors = [largest(solution) for solution in solutions]
     assert np.log2(np.divide(errors[:-1], errors[1:])) == pytest.approx(2.0, abs=0.15)
     assert errors[-1] == pytest.approx(7.64e-6, rel=1e-2)
-    assert max(solution.iterations for solution in solutions) <= 10
+    assert max(solution.iterations for solution in solutions) <= 8
     symmetric = poisson.solve(star(160, "symmetric"), backend="openmp")
-    assert largest(symmetric) == pytest.approx(1.71e-4, rel=1e-2) and symmetric.iterations <= 9
+    assert largest(symmetric) == pytest.approx(1.71e-4, rel=1e-2) and symmetric.iterations <= 8
 
     def slope(x: Any, y: Any) -> tuple[Any, Any]:
         r, cubic = np.maximum(np.hypot(x, y), 1e-30), x**3 - 3.0 * x * y * y
         return x / r * cubic + 3.0 * r * (x * x - y * y), y / r * cubic - 6.0 * r * x * y
 
     assert orders_of_e(solutions, slope) == pytest.approx(2.0, abs=0.15)
+
+
+def test_another_program_has_the_errors_of_both_forms_in_a_smaller_star() -> None:
+    """Their star lies a little differently in the unit square: by a third at most, of errors 20 times apart."""
+    r, center = f"hypot(x - {(at := 0.02236)}, y - {at})", f"atan2(y - {at}, x - {at})"
+    given: dict[str, Any] = {"f": "-7*(x**3 - 3*x*y**2)/max(hypot(x, y), 1e-30)", "boundary": EXACT, "exact": EXACT}
+    bodies = [poisson.Body(f"{r} > 0.25 + 0.1*cos(5*{center})", dirichlet=EXACT)]
+    known: dict[Form, list[float]] = {
+        "shortley_weller": [3.7e-6, 9.6e-7, 2.5e-7, 6.5e-8],
+        "symmetric": [5.3e-5, 2.1e-5, 6.2e-6, 2.0e-6],
+    }
+    for surface, errors in known.items():
+        for n, error in zip((40, 80, 160, 320), errors, strict=True):
+            box = poisson.Problem.on_box(
+                (n + 2, n + 2), lower=(-0.5, -0.5), upper=(0.5, 0.5), bodies=bodies, surface=surface, **given
+            )
+            assert largest(poisson.solve(box, backend="openmp")) == pytest.approx(error, rel=0.31)
 
 
 def orders_of_e(solutions: list[poisson.Solution], slope: Any) -> Any:

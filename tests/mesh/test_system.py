@@ -271,7 +271,9 @@ WRONG = {
     "domain.system='sphere'": 'domain.system: "sphere" with 2 axes; allowed: "cartesian" with x or x, y or x, y, z',
     "equation.f=1 + x": "x at column 5 is not a coordinate of this case, which has r, z",
     "boundary.r_upper='open'": "another condition, because system = 'cylinder'",
-    "body=[{inside='r < 0.1', neumann=1.0}]": "body.1.neumann: a body beside system = 'cylinder'; allowed: dirichlet",
+    "domain={system='polar', lower=[1, 0], upper=[2, 3], shape=[9, 9]}; body=[{inside='r < 1.5', dirichlet=1.0}]": (
+        "body: bodies beside system = 'polar'; allowed: none but in r and z"
+    ),
     "domain={system='polar', lower=[0.0, 0.0], upper=[1.0, 7.0], shape=[9, 9]}": "an angle of at most 2 pi",
     "domain={system='polar', lower=[0.5, 0.0], upper=[1.0, 5.0], shape=[9, 9]}": "or a whole part of it, because phi",
     "domain={system='polar', lower=[0, 0], upper=[1, 6.283185307179586], shape=[9, 9], centring={r='node'}}": (
@@ -287,7 +289,7 @@ def test_a_mistake_is_one_line(override: str) -> None:
         {**CYLINDER, "boundary": {"all": {"dirichlet": 0.0}, "phi": "periodic"}} if "polar" in override else CYLINDER
     )
     with pytest.raises(CaseError) as raised:
-        from_mapping(tables, name="a", folder=".", overrides=[override])
+        from_mapping(tables, name="a", folder=".", overrides=override.split("; "))
     assert WRONG[override] in str(raised.value)
 
 
@@ -400,5 +402,73 @@ def test_electrodes_around_an_axis_have_the_capacitance_of_spheres(surface: str)
         charges = [solution.bodies[name]["charge"] for name in ("ball", "shell")]
         assert charges[0] == pytest.approx(-charges[1], rel=1e-8) and "force_x" not in solution.bodies["ball"]
         defects.append(abs(charges[0] / wanted - 1.0))
+        if nodes == 17:
+            floats = {"name": "ball", "inside": bodies[0]["inside"], "floating": True, "charge": charges[0]}
+            given = poisson.Problem.on_box((17, 33), **box, bodies=[floats, bodies[1]], surface=surface)
+            found = poisson.solve(given, "cg", backend="numpy", rtol=1e-10).bodies["ball"]
+            assert found["potential"] == pytest.approx(1.0, rel=1e-8)
     assert math.log2(errors[0] / errors[1]) / 2.0 > 1.6
     assert math.log2(defects[0] / defects[1]) / 2.0 > 1.4
+
+
+@pytest.mark.parametrize(
+    ("condition", "exact", "flow"),
+    [
+        ({"neumann": 0.0}, "z*(1 + 0.4**3/(2*{}**3))", 0.0),
+        ({"neumann": 1.0 / 0.4**2}, "1/{}", -4.0 * math.pi),
+        ({"robin": 1.0 / 0.4**2 + 2.0 / 0.4, "alpha": 2.0}, "1/{}", -4.0 * math.pi),
+    ],
+    ids=["a flow past it", "a flow out of it", "robin"],
+)
+def test_a_ball_with_a_flow_through_its_surface_is_of_second_order(
+    condition: dict[str, float], exact: str, flow: float
+) -> None:
+    """What flows out of it and through the faces is nothing to rounding, and the flow is that of the whole ball."""
+    errors = []
+    for nodes in (17, 33):
+        u = exact.format("max(hypot(r, z), 0.1)")
+        ball = poisson.Body("r**2 + z**2 < 0.4**2", name="ball", **condition)
+        box: dict[str, Any] = {"lower": (0.0, -1.0), "upper": (1.0, 1.0), "boundary": u, "exact": u, "bodies": [ball]}
+        problem = Problem.on_box((nodes, 2 * nodes - 1), system="cylinder", **box)
+        solution = poisson.solve(problem, "cg", backend="numpy", rtol=1e-11)
+        assert problem.exact is not None
+        r, z = np.meshgrid(*(problem.lattice.coordinates(axis) for axis in range(2)))
+        error = np.where(np.hypot(r, z) > 0.4, solution.u - problem.exact(np, r, z), 0.0)
+        errors.append(math.sqrt(float(np.average(error**2, weights=problem.lattice.volumes()))))
+        out = solution.bodies["ball"]["flux"]
+        assert sum(solution.fluxes().values()) == pytest.approx(-out, abs=1e-7)
+    assert math.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.15)
+    surface = Discretisation(problem).surface
+    assert out == pytest.approx(flow, rel=1e-3)
+    assert surface is not None and surface.closed == pytest.approx(4.0 / 3.0 * math.pi * 0.4**3, rel=3e-3)
+
+
+def test_a_dielectric_rod_around_the_axis_is_of_second_order() -> None:
+    rod = poisson.Body("r < 0.43", a=5.0)
+    exact = "where(r < 0.43, 1 + (1 - 0.43**2)/4 + (0.43**2 - r**2)/20, 1 + (1 - r**2)/4)"
+    errors = []
+    for cells in (16, 64):
+        solution = poisson.solve(
+            Problem.on_box(
+                (cells, 5),
+                system="cylinder",
+                centring="cell",
+                f=1.0,
+                boundary={"r_upper": 1.0, "all": {"neumann": 0.0}},
+                exact=exact,
+                bodies=[rod],
+            ),
+            "cg",
+            backend="numpy",
+            rtol=1e-11,
+        )
+        assert solution.error is not None and solution.face_flux("r_upper") == pytest.approx(math.pi, rel=1e-9)
+        errors.append(solution.error.max)
+    assert math.log2(errors[0] / errors[1]) / 2.0 == pytest.approx(2.0, abs=0.05)
+
+
+def test_a_ball_in_a_tube_has_the_capacitance_that_is_published() -> None:
+    """4πR / (1 − 0.87069 R/b): W. R. Smythe, Journal of Applied Physics 31, 1960, 553."""
+    case = poisson.load_case("cases/ball_in_tube.toml")
+    ball = poisson.solve(case).bodies["ball"]
+    assert ball["potential"] == pytest.approx(1.0 - 0.87069 / 4.0, rel=3e-4)

@@ -82,7 +82,7 @@ def test_every_damage_is_one_line_and_none_of_the_values_goes_unnoticed(
     whole.parent.mkdir()
     hdf5.write(whole, solution)  # type: ignore[arg-type]
     good, text = whole.read_bytes(), description.describe(whole).split(":", 1)[1]
-    count = 250
+    count = 120
     for seed in range(count):
         (tmp_path / f"{seed:04}.h5").write_bytes(damaged(good, seed))
     done = forked.run(MANY_FILES, str(tmp_path))
@@ -99,7 +99,7 @@ def test_every_damage_is_one_line_and_none_of_the_values_goes_unnoticed(
         else:
             assert "\n" not in answer
             kinds["damaged" if answer.startswith("the file is damaged (") else "other"] += 1
-    assert kinds["damaged"] > count / 3 and kinds["same"] > 10
+    assert kinds["damaged"] > count / 3 and kinds["same"] >= 5
 
 
 def test_a_heap_without_an_end(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def contents(path: Path) -> dict[str, Any]:
         return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
     def visit(name: str, item: Any) -> None:
-        references = ("DIMENSION_LIST", "REFERENCE_LIST", "crc32")
+        references = ("DIMENSION_LIST", "REFERENCE_LIST", "crc32", "actual_range")
         found[f"{name} attributes"] = {key: plain(item.attrs[key]) for key in item.attrs if key not in references}
         if isinstance(item, h5py.Dataset):
             found[name] = (item.shape, item.dtype, item[...].tobytes() if item.dtype.kind == "f" else plain(item[...]))
@@ -299,9 +299,13 @@ def test_no_rank_holds_more_than_a_piece_beside_its_part(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("name", ["u", "f", "gradient"])
-def test_one_changed_bit_of_what_several_ranks_wrote_is_damage(tmp_path: Path, name: str) -> None:
+def test_one_changed_bit_of_what_several_ranks_wrote_is_damage(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all is read; of a large field `info` tells the range that it was written with."""
     solution, path = large((7, 8, 9)), tmp_path / "a.h5"
     each_rank(2, lambda communicator: hdf5.write(path, part_of(solution, communicator, (2, 1, 1))))
+    text = description.describe(path)
     with h5py.File(path) as file:
         place = file[name].id.get_offset() + file[name].nbytes - 5
     content = bytearray(path.read_bytes())
@@ -309,6 +313,13 @@ def test_one_changed_bit_of_what_several_ranks_wrote_is_damage(tmp_path: Path, n
     path.write_bytes(content)
     with pytest.raises(OutputError, match=r"a\.h5: the file is damaged \(the values do not match their checksum\); "):
         description.describe(path)
+    monkeypatch.setattr(description, "MOST_READ", 0)
+    assert description.answer(str(path), "describe whole")[0] == "error"
+    *lines, last = description.answer(str(path), "describe")[1].splitlines()
+    assert (lines, last.split(":")[0].split()) == (text.splitlines(), ["not", "read", "f,", "gradient,", "u"])
+    solution.fields[name if name != "u" else "f"][0] = np.nan
+    each_rank(2, lambda communicator: hdf5.write(path, part_of(solution, communicator, (2, 1, 1))))
+    assert "not finite" in description.describe(path, most=0)
 
 
 @pytest.mark.parametrize("ranges", [((0, 4), (0, 7)), ((4, 8), (0, 7))])

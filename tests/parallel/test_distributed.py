@@ -154,17 +154,16 @@ MAKERS: dict[str, Callable[[], Backend]] = {
 }
 
 
-def _fits(name: str, settings: str, kind: str) -> bool:
-    """Not the start of a Lanczos process, which is that of whole grids; and more than one iteration, on slabs."""
-    if settings == "cg fft":
-        return kind == "varying" and name in SLABS
-    return kind == "constant" or settings not in ("chebyshev", "sor")
-
-
-EVERY = [case for case in itertools.product(list(PROBLEMS)[1:], SETTINGS, ("constant", "varying")) if _fits(*case)]
+ONE_KIND = {"chebyshev": "constant", "sor": "constant", "cg fft": "varying"}
+"""Not the start of a Lanczos process, which is that of whole grids; and more than one iteration."""
 CASES = [
-    # The numpy backend on every other combination, and the library on the rest.
-    *((*case, ("numpy", "openmp")[number % 2]) for number, case in enumerate(EVERY)),
+    # Every method with every problem: coefficients and backends in turn.
+    *(
+        (name, settings, ONE_KIND.get(settings, ("constant", "varying")[turn % 2]), ("numpy", "openmp")[turn // 2 % 2])
+        for (number, name), (place, settings) in itertools.product(enumerate(list(PROBLEMS)[1:]), enumerate(SETTINGS))
+        for turn in (number + place,)
+        if settings != "cg fft" or name in SLABS
+    ),
     *((name, "multigrid", "varying", "openmp float32") for name in list(PROBLEMS)[1:]),
     ("2d small", "fmg", "constant", "emulated"),
 ]

@@ -207,17 +207,17 @@ def test_groups_that_nothing_holds_are_left_out_across_borders() -> None:
         )
         link[(slice(None), -1) if place else -1] = 0.0
         stacked.append(link)
-    for least, groups in ((0.0, 0), (1.0, 2)):
+    for least, part_of_all, groups in ((0.0, 1.0, 0), (1.0, 1.0, 2), (1.0, 0.1, 1)):
         stacked[0][island] = least
         stencil = FullStencil(lattice, ((1, 0), (0, 1)), np.stack(stacked))
-        expected = home.bind(stencil).clusters(0.25)
+        expected = home.bind(stencil).clusters(0.25, part_of_all)
         strong = [island.ravel()[expected.nodes[start]] for start in expected.starts[:-1]]
 
-        def found(comm: ThreadCommunicator, stencil: FullStencil = stencil) -> tuple[int, int]:
+        def found(comm: ThreadCommunicator, stencil: Any = stencil, most: float = part_of_all) -> tuple[int, int]:
             backend = DistributedBackend(NumpyBackend(np.float64), comm)
             part = Division(stencil.lattice, (1, 3), comm.rank, 2).lattice
             values = DividedArray(np.stack([taken(each, part) for each in stencil.coefficients]), EVERYWHERE)  # type: ignore[union-attr]
-            return backend.bind(replace(stencil, lattice=part, coefficients=values)).clusters(0.25).size
+            return backend.bind(replace(stencil, lattice=part, coefficients=values)).clusters(0.25, most).size
 
         assert np.count_nonzero(strong) == groups
         assert on_ranks(3, found) == [expected.size] * 3

@@ -19,12 +19,12 @@ from support.ranks import ThreadCommunicator, on_ranks
 from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.errors import PoissonError
+from poisson.output.table import Report
 from poisson.parallel.communicator import Message, Serial
 from poisson.perf.benchmark.scaling import Series, Wanted, link_of
 from poisson.perf.benchmark.tally import Recorder, Sent, Tally
 from poisson.perf.benchmark.turns import COLUMNS, OF_MODEL, MeasuredWork, Turns, measure
 from poisson.perf.benchmark.works import KINDS, Work, WorkOfRank, grown, largest_cube
-from poisson.perf.report import Report
 from poisson.perf.timing import Timing
 
 SMALL = Wanted(((33, 33), (17, 17, 17)), ((17, 17, 17),), 64, 12, 17)

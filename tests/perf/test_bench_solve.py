@@ -55,7 +55,7 @@ def test_other_problems_are_solved_by_the_method_that_auto_takes(monkeypatch: py
         assert row["residual"] <= 1.001e-8 and row["seconds"] > 0.0 and row["of_yardstick"] is None
         iterations.setdefault(row["method"], []).append(row["iterations"])
     assert {name: min(counts) for name, counts in iterations.items() if max(counts) < 3} == {
-        **dict.fromkeys(("stretched", "cells", "cylinder"), 1),
+        **dict.fromkeys(("stretched", "cells", "cylinder", "polar"), 1),
         "open": 2,
     }
     with pytest.raises(PoissonError, match=r"^--method cells: the problem has its own a;"):

@@ -224,7 +224,7 @@ def test_a_tensor_that_requires_a_gradient_is_one_line_that_says_how_to_pass_it(
     assert refused(f=lambda x, y: given) == f"equation.f: the function returns {line}"
     # A module of a device imports by DLPack what has no other protocol.
     with pytest.raises(CaseError, match=f"^{re.escape(line)}$"):
-        brought(given, SimpleNamespace(from_dlpack=np.from_dlpack))  # type: ignore[arg-type]
+        brought(given, SimpleNamespace(from_dlpack=np.from_dlpack, ndarray=None))  # type: ignore[arg-type]
     expected = poisson.solve(Problem.on_box((5, 4), f=VALUES), backend="numpy").u
     if place == 1:
         assert np.array_equal(poisson.solve(Problem.on_box((5, 4), f=given.detach()), backend="numpy").u, expected)
@@ -237,7 +237,7 @@ def test_an_array_that_a_device_cannot_import_is_one_line() -> None:
     given = type("Given", (), {"__dlpack__": refuse, "__dlpack_device__": lambda self: (2, 0)})()
     line = r"^a Given on a device that CuPy cannot read \(bfloat16 is not supported\); give a copy in CuPy$"
     with pytest.raises(CaseError, match=line):
-        brought(given, SimpleNamespace(from_dlpack=lambda it: it.__dlpack__()))  # type: ignore[arg-type]
+        brought(given, SimpleNamespace(from_dlpack=lambda it: it.__dlpack__(), ndarray=None))  # type: ignore[arg-type]
 
 
 def test_the_exact_solution_is_a_text() -> None:

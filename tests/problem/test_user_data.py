@@ -66,12 +66,15 @@ def problem_on(kinds: str, ends: tuple[Kind, Kind], counts: tuple[int, ...], *, 
     )
 
 
-def error_of(problem: Problem, u: np.ndarray) -> float:
+def errors_of(problem: Problem, u: np.ndarray) -> tuple[float, float]:
+    """The rms error, and the largest one of the outermost nodes."""
     assert problem.exact is not None
     lattice = problem.lattice
     places = np.meshgrid(*(axis.coordinates for axis in reversed(lattice.axes)), indexing="ij")[::-1]
-    error = u.reshape(lattice.array_shape) - problem.exact(np, *places)
-    return math.sqrt(float(np.average(error**2, weights=np.broadcast_to(lattice.volumes(), error.shape))))
+    error = np.abs(u.reshape(lattice.array_shape) - problem.exact(np, *places))
+    rms = math.sqrt(float(np.average(error**2, weights=np.broadcast_to(lattice.volumes(), error.shape))))
+    error[(slice(1, -1),) * error.ndim] = 0.0
+    return rms, float(error.max())
 
 
 @pytest.mark.parametrize("ends", PAIRS)
@@ -81,8 +84,9 @@ def test_u_is_of_second_order(kinds: str, ends: str) -> None:
     errors = []
     for count in (coarse, 2 * coarse):
         problem = problem_on(kinds, PAIRS[ends], (count,) * len(kinds))
-        errors.append(error_of(problem, reference.solve(Discretisation(problem))))
-    assert math.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.25)
+        errors.append(errors_of(problem, reference.solve(Discretisation(problem))))
+    rms, beside_faces = np.log2(np.divide(*errors))
+    assert rms == pytest.approx(2.0, abs=0.12) and beside_faces == pytest.approx(2.0, abs=0.2)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +190,7 @@ def test_a_wall_before_a_jump_keeps_the_sum_of_resistances() -> None:
 @pytest.mark.parametrize("kinds", ["c", "n", "nc", "cun"])
 def test_derivatives_are_of_second_order(kinds: str) -> None:
     errors: dict[str, list[float]] = {"gradient": [], "flux": [], "E": []}
-    for count in (16, 32):
+    for count in (16, 32) if len(kinds) < 3 else (12, 24):
         problem = problem_on(kinds, (R, D), (count,) * len(kinds))
         u = reference.solve(Discretisation(problem)).reshape(problem.lattice.array_shape)
         solution = replace(poisson.solve(problem, method="cg", rtol=0.5, backend="numpy"), u=u, fields={})

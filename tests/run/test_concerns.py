@@ -16,7 +16,7 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.case import Case, from_mapping, load
 from poisson.discrete.discretisation import Discretisation
 from poisson.run.check import check
-from poisson.run.concerns import Concern
+from poisson.run.concerns import Concern, Subject
 from poisson.run.concerns import concerns_of as concerns_about
 from poisson.run.sample import Sample
 from poisson.solvers.spectrum import weighted_mean
@@ -30,7 +30,7 @@ def case_of(name: str, *overrides: str) -> Case:
 
 
 def concerns_of(case: Case, sample: Sample | None = None) -> tuple[Concern, ...]:
-    return concerns_about(sample or Sample(case.problem), case.solver, case.run)
+    return concerns_about(Subject(sample or Sample(case.problem), case.solver, case.run))
 
 
 def keys(case: Case) -> list[str]:

@@ -91,6 +91,11 @@ def test_the_force_on_a_sphere_before_a_plane_is_that_of_its_images() -> None:
         assert max(abs(found["force_x"]), abs(found["force_y"])) < 1e-6
         errors.append(found["force_z"] / force - 1.0)
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.15) and errors[1] < 1e-3
+    ball = poisson.Body(sphere(0.0, 0.45, radius=radius), dirichlet=1.0)
+    around: dict[str, Any] = {"system": "cylinder", "upper": (0.5, 1.0), "bodies": [ball]}
+    boundary = {"z_lower": 0.0, "all": lambda r, z: potential(r, 0.0, z)}
+    found = poisson.solve(poisson.Problem.on_box((25, 49), boundary=boundary, **around), backend="openmp").bodies
+    assert found["body1"]["force_z"] == pytest.approx(force, rel=1e-3)
 
 
 def test_a_dielectric_is_pulled_by_a_line_charge_and_others_have_no_force() -> None:

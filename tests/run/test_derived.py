@@ -13,6 +13,8 @@ from support.results import make_solution, part_of
 
 import poisson
 from poisson.errors import BackendUnavailable, CaseError, GridError
+from poisson.mesh import interpolation
+from poisson.output.reading import StoredArray
 from poisson.parallel.communicator import Serial
 from poisson.run import derived
 
@@ -78,7 +80,7 @@ def test_the_gradient_beside_a_field_strength_of_higher_order_has_that_order() -
     np.testing.assert_array_equal(wanted["E"].E, wanted["gradient"].E)
 
 
-def test_points_of_u_and_of_vectors(tmp_path: Path) -> None:
+def test_points_of_u_and_of_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     boundary = {"y_upper": "sin(pi*x)", "all": 0.0}
     problem = poisson.Problem.on_box((33, 33), f="pi*pi*sin(pi*x)*y", boundary=boundary)
     solution = poisson.solve(problem, "fft", "numpy")
@@ -91,6 +93,12 @@ def test_points_of_u_and_of_vectors(tmp_path: Path) -> None:
     )
     loaded = poisson.load(solution.save(tmp_path / "a.h5"), lazy=True)
     assert loaded.at(0.3, 0.6) == solution.at(0.3, 0.6)
+    with monkeypatch.context() as patched:
+        patched.delattr(StoredArray, "get")  # of few points only the part around them is read
+        np.testing.assert_array_equal(loaded.at([0.3, 0.4], 0.6), solution.at([0.3, 0.4], 0.6))
+        patched.setattr(interpolation, "AT_ONCE", 1)
+        with pytest.raises(AttributeError):
+            loaded.at([0.3, 0.4], 0.6)
     np.testing.assert_array_equal(loaded.E, solution.E)
     with pytest.raises(CaseError, match="the solution has no field 'q'; its fields are u, gradient, flux, E"):
         solution.at(0.3, 0.6, field="q")

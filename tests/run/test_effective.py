@@ -94,7 +94,9 @@ def test_a_checkerboard_converges_to_the_geometric_mean_as_its_corners_let_it() 
 
 
 @pytest.mark.parametrize("shape", [(11, 8), (6, 5, 8)])
-def test_mean_fluxes_of_a_direct_solver_agree(shape: tuple[int, ...]) -> None:
+def test_mean_fluxes_of_a_direct_solver_agree(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By energies that are summed in several slabs of planes."""
+    monkeypatch.setattr("poisson.run.effective.SLAB_NODES", 48)
     a = np.exp(2.0 * np.random.default_rng(len(shape)).standard_normal(shape))
     spacing = (0.3, 1.0, 2.5)[: len(shape)]
     expected = by_fluxes(a, spacing)

@@ -49,8 +49,8 @@ def measure(case: Case) -> Values:
         "iterations": solution.iterations,
         "u_rms": math.sqrt(float(np.mean(solution.u.astype(np.float64) ** 2))),
     }
-    if solution.provenance["method"] != "fft":
-        # That of a direct solution is rounding alone.
+    if solution.provenance["method"] != "fft" and solution.iterations > 1:
+        # That of a direct solution is rounding alone, and so is that of a cycle on a grid that has no coarser one.
         values["residual"] = solution.residual
     if solution.error is not None:
         values |= {"error_rms": solution.error.rms, "error_max": solution.error.max}

@@ -29,7 +29,7 @@ from poisson.errors import CaseError, FileChoice, OutputError
 from poisson.output.checkpoint import Saved
 from poisson.output.hdf5 import text_checksum
 from poisson.output.locks import reserved
-from poisson.perf.report import Report
+from poisson.output.table import Report
 from poisson.run import run, sweep
 from poisson.run.interrupts import EndedBySignal
 from poisson.run.sweep_figure import axis_key, draw

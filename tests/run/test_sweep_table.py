@@ -12,7 +12,7 @@ from support.results import make_solution
 
 import poisson
 from poisson.cli import main
-from poisson.perf.report import Report
+from poisson.output.table import Report
 from poisson.run import sweep_table
 from poisson.run.quantities import at_name, quantities
 from poisson.run.sweep_table import Row

@@ -58,7 +58,7 @@ HEADERS = (
 
 def compared(report: Verification) -> list[tuple[str, ...]]:
     """The rows of backends, without that of the direct solution."""
-    return [row for row in report.rows if row[0] != "scipy.sparse"]
+    return [row for row in report.cells() if row[0] != "scipy.sparse"]
 
 
 SQUARE = {"lower": [0.0, 0.0], "upper": [1.0, 1.0]}
@@ -79,7 +79,7 @@ def test_every_backend_and_loop_agrees(name: str) -> None:
         # An allowance as large as the solution would pass anything.
         assert float(row[5]) < (3e-2 if name == "float32" else 1e-5)
     if case.problem.exact is not None:
-        direct = report.rows[0]
+        direct = report.cells()[0]
         assert direct[:6] == ("scipy.sparse", "direct", "", "", "", "")
         for row in compared(report):
             assert float(row[6]) == pytest.approx(float(direct[6]), rel=2e-2, abs=1e-3 if name == "float32" else 1e-6)
@@ -93,7 +93,7 @@ def test_both_forms_at_surfaces_have_direct_solutions_of_their_own(monkeypatch: 
     for form in ("shortley_weller", "symmetric"):
         tables = {"equation": {"f": 1.0, "surface": form}, "domain": {**SQUARE, "shape": [21, 18]}, "boundary": WALL}
         report = verify(from_mapping({**tables, "body": [disc]}, name="disc", folder="."))
-        assert report.passed and max(row["max_difference"] for row in report.records) < 1e-6
+        assert report.passed and max(row["max_difference"] for row in report.rows) < 1e-6
     floating = {"inside": disc["inside"], "floating": True}
     with pytest.raises(CaseError, match=r"^body: floating = true; allowed in verify: "):
         verify(from_mapping({**tables, "body": [floating]}, name="disc", folder="."))
@@ -104,9 +104,9 @@ def test_what_is_missing_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "describe", lambda: rows)
     report = verify(CASES["reaction"])
     assert report.passed
-    assert [row[:2] for row in report.rows] == [("numpy", f"jacobi {loop}") for loop in LOOPS]
+    assert [row[:2] for row in report.cells()] == [("numpy", f"jacobi {loop}") for loop in LOOPS]
     assert report.notes[1:] == ("gpu not compared: no driver",)
-    assert [row[6:8] for row in report.rows] == [("", "")] * 3
+    assert [row[6:8] for row in report.cells()] == [("", "")] * 3
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_the_order_is_that_of_the_scheme(
 ) -> None:
     report = verify(make_case(equation, boundary, shape, overrides=("run.backend=auto",)), 2)
     assert report.passed == ("z**3" not in equation["exact"])
-    assert (abs(float(report.rows[-1][-1]) - 2.0) <= 0.1) == report.passed
+    assert (abs(float(report.cells()[-1][-1]) - 2.0) <= 0.1) == report.passed
 
 
 def test_a_wrong_exact_solution_shows_in_the_order(case_file: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -294,14 +294,14 @@ def test_a_wrong_exact_solution_shows_in_the_order(case_file: Any, capsys: pytes
 def test_no_verdict_where_a_solve_has_not_converged() -> None:
     report = verify(make_case(SINE, WALLS, (9, 9), overrides=("solver.max_iterations=100",)), 2)
     assert (report.passed, report.notes) == (False, ("no verdict: a solve has not converged",))
-    assert [row[-4] for row in report.rows] == ["converged", "max_iterations"]
+    assert [row[-4] for row in report.cells()] == ["converged", "max_iterations"]
 
 
 def test_no_verdict_where_the_error_is_infinite() -> None:
     overflow = ("run.precision=float32", "solver.max_iterations=5", "run.initial=1e39")
     report = verify(make_case(SINE, WALLS, (9, 9), overrides=overflow), 2)
     assert (report.passed, report.notes) == (False, ("no verdict: a solve has not converged",))
-    assert [row[-1] for row in report.rows] == ["", ""]
+    assert [row[-1] for row in report.cells()] == ["", ""]
 
 
 def test_an_order_that_is_too_high_does_not_pass() -> None:
@@ -310,8 +310,8 @@ def test_an_order_that_is_too_high_does_not_pass() -> None:
     overrides = ("solver.method=fft", "solver.rtol=1e-13")
     report = verify(make_case({"f": "exact", "exact": exact}, EXACT_FACES, (17, 17), overrides=overrides), 2)
     assert not report.passed
-    assert float(report.rows[-1][-1]) == pytest.approx(4.0, abs=0.2)
-    assert report.notes == (f"observed order on the finest grids: {report.rows[-1][-1]}; expected 2 within 0.1",)
+    assert float(report.cells()[-1][-1]) == pytest.approx(4.0, abs=0.2)
+    assert report.notes == (f"observed order on the finest grids: {report.cells()[-1][-1]}; expected 2 within 0.1",)
 
 
 @pytest.mark.parametrize("exact", ["x*y", "0*x", "1 + x - y**2"])
@@ -355,7 +355,7 @@ def test_one_rank_of_several_has_the_direct_solution(monkeypatch: pytest.MonkeyP
     reports = on_ranks(2, lambda communicator: verify(case, refine, comm=communicator), delay=0.0)
     assert reports[0] == reports[1]
     assert (len(made), reports[0].passed, alone.passed) == (1, True, True)
-    for ours, others in zip(alone.records, reports[0].records, strict=True):
+    for ours, others in zip(alone.rows, reports[0].rows, strict=True):
         assert ours.keys() == others.keys()
         for name, value in ours.items():
             # What is left of a residual is not the same: sums are in another order.

@@ -20,7 +20,7 @@ from poisson.errors import BackendUnavailable
 BLOCK = 20
 
 
-@pytest.mark.parametrize("backend, first", [("openmp" if k < 220 else "numpy", k) for k in range(0, 300, BLOCK)])
+@pytest.mark.parametrize("backend, first", [("openmp" if k < 140 else "numpy", k) for k in range(0, 200, BLOCK)])
 def test_random_problems_show_no_defect(backend: str, first: int) -> None:
     try:
         backends.create(backend, np.float64)

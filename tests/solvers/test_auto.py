@@ -24,10 +24,10 @@ from poisson.run.sample import Sample
 from poisson.run.solver import Solver
 from poisson.solvers import choose as module
 from poisson.solvers import registry
-from poisson.solvers.choose import Choice, choose, describe
+from poisson.solvers.choose import Choice, choose
 from poisson.solvers.entries import MethodEntry
 from poisson.solvers.expected import Offer, Outline, Question
-from poisson.solvers.memory import arrays_of
+from poisson.solvers.registry import arrays_of, describe
 from poisson.solvers.settings import SolverSettings
 
 WALLS = (Rule.FIXED,) * 4

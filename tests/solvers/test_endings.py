@@ -261,7 +261,7 @@ class Scripted(Method):
         self.asked: list[Stopping] = []
 
     def run(self, task: Task) -> SolveResult:
-        u, _, stopping, observer, _ = task
+        u, _, stopping, observer, *_ = task
         self.asked.append(stopping)
         begun = stopping.begun or Begun(0, 1e-8, ((0, 1.0),))
         status, iterations, norm = self.endings.pop(0)

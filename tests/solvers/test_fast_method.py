@@ -18,6 +18,7 @@ from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError
 from poisson.solvers.fast import FastPreconditioner, FastTransform
+from poisson.solvers.iteration import Task
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
 
@@ -83,6 +84,30 @@ def test_what_sweeps_leave_is_solved_for_again() -> None:
         assert status is Status.CONVERGED
         residuals.append(iterations)
     assert residuals == [1, 2, 3]
+
+
+class Keeping(Rough):
+    """Its arrays stay where they are, as those of small grids on a device."""
+
+    def keeps(self, array_shape: tuple[int, ...]) -> bool:
+        return True
+
+
+def test_a_copy_is_made_before_the_wait_and_forgotten_where_u_changes_after_it() -> None:
+    a = cube((12, 10, 11))
+    f, copies = source(BACKEND, a), list[Array]()
+
+    def copy(u: Array) -> Array:
+        copies.append(u.copy())
+        return copies[-1]
+
+    for error, kept in ((0.0, True), (Rough.error, False)):
+        backend = Keeping(np.float64)
+        backend.error = error
+        task = Task(zeros(BACKEND, a), f, Stopping(rtol=1e-13), copy=copy)
+        result = FastTransform(backend.bind(a)).run(task)
+        assert (result.copy is copies[-1], np.array_equal(copies[-1], result.u)) == (kept, kept)
+    assert len(copies) == 2
 
 
 def test_the_preconditioner_has_the_mean_coefficients() -> None:

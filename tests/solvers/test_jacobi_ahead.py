@@ -109,7 +109,7 @@ def test_an_interrupt_drops_what_was_asked_for(loop: str, check_every: int) -> N
 def unconfirmed_cases(check_every: int) -> list[tuple[int, Stopping, Outcome]]:
     """Seeds, when to stop, and how the solves end one by one: the same for all loops."""
     cases = []
-    for seed in (18, 30, 36):
+    for seed in (18, 30):
         stopping = Stopping(rtol=1e-4, check_every=check_every)
         expected, unconfirmed = one_by_one(MIRRORS, stopping, seed)
         assert expected[0] is Status.CONVERGED
@@ -259,7 +259,7 @@ class Lazy(Intercepted):
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("check_every", [1, 3, DEPTH])
 def test_a_read_needs_nothing_behind_its_mark(loop: str, check_every: int) -> None:
-    for a, seed in ((WALLS, 3), (MIRRORS, 0), (MIRRORS, 1), (MIRRORS, 2)):
+    for a, seed in ((WALLS, 3), (MIRRORS, 1)):
         stopping = Stopping(rtol=1e-4, check_every=check_every)
         expected = solve(NumpyBackend(np.float64), a, loop, stopping, seed)
         backend = Lazy()

@@ -25,8 +25,8 @@ from support.multigrid import (
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
-from poisson.solvers.memory import arrays_of
 from poisson.solvers.mixed import in_float32
+from poisson.solvers.registry import arrays_of
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
@@ -84,7 +84,7 @@ def test_the_limit_on_iterations_is_kept(method: str, most: int) -> None:
     assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, most)
 
 
-@pytest.mark.parametrize("shape", [(257, 257), (65, 65, 65)])
+@pytest.mark.parametrize("shape", [(257, 257), (33, 33, 33)])
 def test_the_cycles_go_on_from_one_correction_to_the_next(shape: tuple[int, ...]) -> None:
     """Mixed precision makes the cycles of float64: none is lost where a correction in float64 comes between them."""
     a = cube(shape, spacing=(1 / (shape[0] - 1),) * len(shape))
@@ -133,7 +133,8 @@ def test_conjugate_gradients_make_no_more_iterations(name: str, jump: float) -> 
     """Nothing that float32 loses stays: as many iterations as in float64, but for a few where rounding is near."""
     backend = backend_of(name)
     more = {1e-8: 2 if jump == 1e6 else 0, 1e-12: 3}
-    for plain in (cube((65, 50)), cube((24, 33, 17), (F, M, W, W, F, F)), cube((65, 33), spacing=(1.0, 100.0))):
+    in_3d = (cube((24, 33, 17), (F, M, W, W, F, F)),) * (name == "openmp")
+    for plain in (cube((65, 50)), cube((65, 33), spacing=(1.0, 100.0)), *in_3d):
         a = with_coefficients(backend, plain, node_values(plain, "block", jump))
         f = source(backend, a)
         double, mixed = solver_of(backend.bind(a), CG), solver(backend, a, CG)

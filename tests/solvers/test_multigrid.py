@@ -56,7 +56,7 @@ BACKEND = NumpyBackend(np.float64)
 
 # ---- contraction
 @pytest.mark.parametrize("smoother", LIMITS)
-@pytest.mark.parametrize("shape", [*((n, n) for n in (33, 65, 129, 257)), *((n, n, n) for n in (17, 33, 65))], ids=str)
+@pytest.mark.parametrize("shape", [*((n, n) for n in (33, 65, 129, 257)), *((n, n, n) for n in (17, 33))], ids=str)
 def test_contraction_does_not_depend_on_the_grid(smoother: str, shape: tuple[int, ...]) -> None:
     assert contraction(cube(shape), MultigridSettings(smoother=smoother)) < LIMITS[smoother]
 
@@ -148,9 +148,10 @@ def test_contraction_with_anisotropic_spacing_and_every_mix_of_faces(ratio: floa
     """
     backend, settings = BACKENDS["openmp"](np.float64), MultigridSettings(smoother=smoother)
     first = (RATIOS.index(ratio) + (smoother == "red-black")) % 2
-    for rules in rules_of(2)[first::2]:
-        for shape, spacing in (((33, 129), (1.0, ratio)), ((110, 36), (ratio, 1.0))):
-            assert error_contraction(cube(shape, rules, spacing), settings, backend) < 0.2
+    grids = ((33, 129), (1.0, ratio)), ((110, 36), (ratio, 1.0))
+    for number, rules in enumerate(rules_of(2)[first::2], RATIOS.index(ratio) // 2):  # and with another the other grid
+        shape, spacing = grids[number % 2]
+        assert error_contraction(cube(shape, rules, spacing), settings, backend) < 0.2
     for rules in rules_of(3)[9 * first :: 18]:
         for shape, spacing in (((24, 31, 20), (1.0, ratio, 1000.0)), ((17, 33, 28), (ratio, 1.0, 1.0))):
             assert error_contraction(cube(shape, rules, spacing), settings, backend) < 0.2

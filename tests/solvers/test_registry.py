@@ -33,12 +33,11 @@ from poisson.problem.problem import MEANS, Problem
 from poisson.run.request import Precision
 from poisson.run.verify import _variants
 from poisson.solvers import registry
-from poisson.solvers.choose import describe
 from poisson.solvers.entries import Given, MethodEntry, so_many
 from poisson.solvers.keys import Key, Settings, either, real, whole, word
-from poisson.solvers.memory import arrays_of
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.registry import arrays_of, describe
 from poisson.solvers.settings import PRECISIONS, Relaxation, RunSettings, SolverSettings
 from poisson.solvers.stopping import Stopping
 
@@ -316,7 +315,7 @@ import numpy as np, poisson
 from poisson.case import from_mapping
 from poisson.errors import CaseError
 from poisson.run.verify import verify
-from poisson.solvers.memory import arrays_of
+from poisson.solvers.registry import arrays_of
 
 tables = {
     "equation": {"f": 1.0},

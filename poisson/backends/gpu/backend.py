@@ -119,14 +119,14 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         grid, (nx, rows, pitch) = self.backend.row_grid(out, REDUCTION_SHAPE)
         source = (values, *distances(values), np.float64(shift))
         arguments = (*source, out, nx, sizes(self.operator)[1], rows, pitch, *mask_of(self.operator))
-        defines = (f"-DGIVEN={TYPES[values.dtype.name]}", *masked(self.operator))
+        defines = (f"-DGIVEN={TYPES[values.dtype]}", *masked(self.operator))
         self.backend.reduce("vectors", "take", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
 
     def integrate(self, f: Array | GivenArray, work: Array | None, result: Reduction) -> None:
         values, shift = (self._there(f, work), f.shift) if isinstance(f, GivenArray) else (f, 0.0)
         grid, (nx, rows, _) = self.backend.row_grid(values, REDUCTION_SHAPE)
         arguments = (values, *distances(values), np.float64(shift), nx, sizes(self.operator)[1], rows, *self.widths)
-        defines = (f"-DGIVEN={TYPES[values.dtype.name]}", "-DSECOND_SUM=1", *tabulated(self.operator))
+        defines = (f"-DGIVEN={TYPES[values.dtype]}", "-DSECOND_SUM=1", *tabulated(self.operator))
         self.backend.reduce("vectors", "integrate", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
 
     def _there(self, f: GivenArray, out: Array | None) -> Array:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Arrays in the memory of the caller, on the host or on the device, as the kernels read them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +8,8 @@ import numpy as np
 
 from poisson.backends.callers import CallersArray
 
-TYPES = {"float32": "float", "float64": "double"}
-"""The types of the caller's values that kernels read, by the name of the NumPy type."""
+TYPES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+"""The types of the caller's values that kernels read, by the NumPy type."""
 
 
 class GivenArray(CallersArray):
@@ -28,7 +26,7 @@ class GivenArray(CallersArray):
 
 def lies_in_rows(values: Any) -> bool:
     """Whether an array has rows of values of one of the `TYPES`, each of them one behind the other."""
-    if values.dtype.name not in TYPES or not values.dtype.isnative or not values.size:
+    if values.dtype not in TYPES or not values.size:
         return False
     return bool(values.strides[-1] == values.itemsize or values.shape[-1] == 1)
 

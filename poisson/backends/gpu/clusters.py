@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Strong clusters on the gpu backend: how they are found, and their correction."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,20 +30,12 @@ PIECE = 4096
 class Groups:
     """Groups of nodes, as the kernels in clusters.hip read them.
 
-    Parameters
-    ----------
-    backend : Launcher
-        Where the arrays are.
-    nodes, starts : array
-        The arrays `nodes` and `starts` of `Clusters`, on the host or on the device.
+    `nodes`, `starts`: those of `Clusters`, on the host or on the device.
     """
 
     def __init__(self, backend: Launcher, nodes: Any, starts: Any) -> None:
-        xp = np if isinstance(starts, np.ndarray) else backend.array_module
         with backend.ordered():
-            counts = starts[1:] - starts[:-1]
-            small, large = xp.flatnonzero(counts <= SMALL), xp.flatnonzero(counts > SMALL)
-            counts, small = -(-counts[large] // PIECE), small.astype(np.int32)
+            small, large, counts = _divided(np if isinstance(starts, np.ndarray) else backend.array_module, starts)
         clusters, counts = (on_host(backend, values) for values in (large, counts))
         parts = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         self.pieces = parts.size
@@ -83,21 +77,13 @@ class GpuClusters(ClusterOperations):
         _over_groups(self.backend, name, self._operator, blocks, arguments, tabulated(self._operator))
 
 
-def find(backend: Launcher, lattice: Lattice, links: tuple[Any, ...], define: str, threshold: float) -> Clusters:
+def find(
+    backend: Launcher, lattice: Lattice, links: tuple[Any, ...], define: str, threshold: float, part: float
+) -> Clusters:
     """The clusters of `poisson.discrete.clusters.clusters_of`, without leaving the device.
 
-    Parameters
-    ----------
-    backend : Launcher
-        Where the arrays are.
-    lattice : Lattice
-        The nodes.
-    links : tuple
-        The arguments nx, ny, nz, the mask of the slots, the coefficients and their pitch.
-    define : str
-        The macro with the type of the coefficients.
-    threshold : float
-        As there.
+    `links`: the arguments nx, ny, nz, the mask of the slots, the coefficients and their pitch. `define`: the macro with
+    the type of the coefficients.
     """
     operator, shape, xp = Operator(lattice), WEIGHTS_SHAPE, backend.array_module
     nx, ny, nz = map(int, links[:3])
@@ -111,13 +97,9 @@ def find(backend: Launcher, lattice: Lattice, links: tuple[Any, ...], define: st
         ("label", (labels, grouped, *links[:3])),
     ):
         backend.launch("clusters", f"clusters_{name}", shape, operator, grid, arguments, (define,))
+    wait(backend.shared.rehearsal)
     with backend.ordered():
-        nodes = xp.flatnonzero(grouped)
-        # The numbers of the nodes make the keys unique: any way to sort them leaves the same order.
-        keys = xp.sort(labels[nodes].astype(np.int64) << 32 | nodes)
-        nodes, roots_of = (keys & 0xFFFFFFFF).astype(np.int32), keys >> 32
-        first = xp.flatnonzero(xp.concatenate([xp.ones(1, bool), roots_of[1:] != roots_of[:-1]])[: nodes.size])
-        starts = xp.concatenate([first, xp.full(1, nodes.size)]).astype(np.int64)
+        nodes, first, starts = _listed(xp, labels, grouped)
     groups = Groups(backend, nodes, starts)
     held = allocate(max(2, 2 * first.size), np.dtype(np.float64))
     if first.size:
@@ -125,14 +107,59 @@ def find(backend: Launcher, lattice: Lattice, links: tuple[Any, ...], define: st
         arguments = (held, labels, *links, *groups.arguments)
         _over_groups(backend, "clusters_held", operator, groups.teams + groups.pieces, arguments, defines)
     with backend.ordered():
-        loose, diagonal = held[: 2 * first.size].reshape(-1, 2).T
-        kept = loose > LOOSE * diagonal
-        cluster = xp.zeros(nodes.size, dtype=np.int64)
-        cluster[first] = 1
-        nodes = nodes[kept[xp.cumsum(cluster) - 1]]
-        counts = (starts[1:] - starts[:-1])[kept]
-        starts = xp.concatenate([xp.zeros(1, np.int64), xp.cumsum(counts)])
-        return Clusters(lattice, nodes, starts, DAMPING / loose[kept])
+        nodes, starts, factors, squares = _held(xp, nodes, first, starts, held, part * lattice.nodes)
+        return Clusters(lattice, nodes, starts, factors, of_all=(int(factors.size), int(nodes.size), int(squares)))
+
+
+def rehearse(backend: Launcher) -> None:
+    """Begin to do what `find` asks CuPy for with two nodes, in threads: at the first time CuPy compiles for seconds."""
+    if backend.shared.rehearsal:
+        return
+    labels, ones, starts = np.zeros(2, np.int32), np.ones(2, np.int32), np.array([0, 2])
+
+    def take(part: Callable[..., Any], *values: Any) -> None:
+        xp = backend.array_module
+        with suppress(Exception), backend.in_use(), backend.ordered():  # what goes wrong, `find` will say
+            part(xp, *(xp.asarray(each) if isinstance(each, np.ndarray) else each for each in values))
+
+    pool = ThreadPoolExecutor(3)
+    for part, values in (
+        (_listed, (labels, ones)),
+        (_held, (labels, starts[:1], starts, np.ones(2), 2.0)),
+        (_divided, (starts,)),
+    ):
+        backend.shared.rehearsal.append(pool.submit(take, part, *values))
+    pool.shutdown(wait=False)
+
+
+def _listed(xp: ModuleType, labels: Any, grouped: Any) -> tuple[Any, Any, Any]:
+    """The nodes of groups by their groups, the first of each among them, and where each begins and all end."""
+    nodes = xp.flatnonzero(grouped)
+    # The numbers of the nodes make the keys unique: any way to sort them leaves the same order.
+    keys = xp.sort(labels[nodes].astype(np.int64) << 32 | nodes)
+    nodes, roots_of = (keys & 0xFFFFFFFF).astype(np.int32), keys >> 32
+    first = xp.flatnonzero(xp.concatenate([xp.ones(1, bool), roots_of[1:] != roots_of[:-1]])[: nodes.size])
+    return nodes, first, xp.concatenate([first, xp.full(1, nodes.size)]).astype(np.int64)
+
+
+def _divided(xp: ModuleType, starts: Any) -> tuple[Any, Any, Any]:
+    """The small groups, the others, and how many pieces each of these has."""
+    counts = starts[1:] - starts[:-1]
+    small, large = xp.flatnonzero(counts <= SMALL), xp.flatnonzero(counts > SMALL)
+    return small.astype(np.int32), large, -(-counts[large] // PIECE)
+
+
+def _held(xp: ModuleType, nodes: Any, first: Any, starts: Any, held: Any, most: float) -> tuple[Any, ...]:
+    """Members, starts and factors of the groups of at most so many nodes that something holds, and the squares' sum."""
+    loose, diagonal = held[: 2 * first.size].reshape(-1, 2).T
+    counts = starts[1:] - starts[:-1]
+    kept = (loose > LOOSE * diagonal) & (counts <= most)
+    cluster = xp.zeros(nodes.size, dtype=np.int64)
+    cluster[first] = 1
+    nodes = nodes[kept[xp.cumsum(cluster) - 1]]
+    counts = counts[kept]
+    starts = xp.concatenate([xp.zeros(1, np.int64), xp.cumsum(counts)])
+    return nodes, starts, DAMPING / loose[kept], (counts * counts).sum()
 
 
 def on_device(backend: Launcher, values: Any) -> Any:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How the gpu backend launches the kernels of first derivatives: forms, tiles and options."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -6,8 +6,6 @@ so that a solution is three such passes in 2D and five in 3D. Lines that are too
 vendor's library in batches.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

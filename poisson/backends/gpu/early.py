@@ -4,8 +4,6 @@
 CuPy is not needed for it, and would take turns with the rest of Python: this waits in the driver alone.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import threading

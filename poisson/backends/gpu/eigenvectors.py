@@ -5,8 +5,6 @@ The products are the vendor's, in float64 whatever the type of the arrays; unifo
 axis the modes of angles differ along r, where tridiagonal systems are solved (kernels/transforms/radius.hip).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -26,10 +24,8 @@ class GpuEigenvectors:
 
     Raises `ValueError` if the coefficients vary.
 
-    References
-    ----------
-    R. E. Lynch, J. R. Rice and D. H. Thomas, "Direct solution of partial difference equations by tensor product
-    methods", Numerische Mathematik 6, 1964.
+    Reference: R. E. Lynch, J. R. Rice and D. H. Thomas, "Direct solution of partial difference equations by tensor
+    product methods", Numerische Mathematik 6, 1964.
     """
 
     def __init__(self, backend: Launcher, operator: Operator, held: bool) -> None:

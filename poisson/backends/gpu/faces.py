@@ -5,8 +5,6 @@ All tables and all room for products are parts of one array of doubles, and a ta
 (kernels/transforms/faces.hip).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@
 CuPy need not be there: its exceptions are known by their names.
 """
 
-from __future__ import annotations
-
 from poisson.errors import BackendFailed, PoissonError, ResourceError
 
 PACKAGES = ("cupy", "cupy_backends")

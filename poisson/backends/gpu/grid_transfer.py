@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The operations of the gpu backend between grids."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -87,12 +85,12 @@ class GpuTransfer(TransferOperations):
         return weights_between(self.backend, self.transfer)
 
     @cached_property
-    def _restriction(self) -> _Gathering:
+    def _restriction(self) -> "_Gathering":
         tables = [axis.restrict for axis in self.transfer.axes]
         return _Gathering(self.backend, self.transfer.fine, self.transfer.coarse, tables)
 
     @cached_property
-    def _prolongation(self) -> _Gathering:
+    def _prolongation(self) -> "_Gathering":
         tables = [axis.prolong for axis in self.transfer.axes]
         if self.transfer.fine.lattice.divided:
             # The march of prolong_add takes entries that lie side by side; a part has them where they are here.

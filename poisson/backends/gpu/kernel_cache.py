@@ -5,8 +5,6 @@ CuPy makes the folder when it is imported and writes each kernel there when it i
 read-only, as on the nodes of many clusters, both end with an error of the file system.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The operations of the gpu backend that Krylov methods, smoothing by colors and mixed precision need."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction

@@ -75,10 +75,11 @@ class RecordedLaunches:
     def record(self) -> None:
         """Record it, as soon as its kernels are there."""
         shared = self._backend.shared
-        shared.kernels.settle(self._wanted)
-        self._wanted.clear()
-        recordable, function = self._recordable, self._function
-        self._replay = self._backend.runtime.capture(function) if recordable else function
+        with shared.kernels.timed():
+            shared.kernels.settle(self._wanted)
+            self._wanted.clear()
+            recordable, function = self._recordable, self._function
+            self._replay = self._backend.runtime.capture(function) if recordable else function
         # The address of the buffer of its reductions was recorded, and there may be a larger one by the next call.
         self._partial = shared.partial
 
@@ -192,6 +193,10 @@ class Launcher(Backend):
 
     def exchanging(self) -> AbstractContextManager[Any]:
         return self.shared.overlap.exchanging()
+
+    @property
+    def kernel_seconds(self) -> float:
+        return self.shared.kernels.seconds
 
     @property
     def launching(self) -> bool:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Measurements of the gpu backend."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The interface between the gpu backend and a device: compiled kernels, launches, events, memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ They hold where `python -m poisson tune` has not measured the device itself; `po
 found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """State that the backends of both types on one device share: kernels, and room for the parts of reductions."""
 
-from __future__ import annotations
-
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -35,11 +34,12 @@ class _Enough(Exception):
 class Kernels:
     """The kernels of a device. Those that are asked for beforehand are compiled in threads beside each other.
 
-    `runtime`: the device.
+    `runtime`: the device. `seconds`: the time so far in which kernels were awaited, or launches recorded.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self.seconds = 0.0
         self._ready: dict[Key, Kernel] = {}
         self._asked: dict[Key, Future[Kernel]] = {}
 
@@ -62,8 +62,18 @@ class Kernels:
         """A kernel, compiled now if nobody has asked for it."""
         kernel = self._ready.get(key)
         if kernel is None:
-            kernel = self._ready[key] = self._awaited(key) if key in self._asked else make()
+            with self.timed():
+                kernel = self._ready[key] = self._awaited(key) if key in self._asked else make()
         return kernel
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Within, all time counts in `seconds`, once."""
+        begun, before = time.perf_counter(), self.seconds
+        try:
+            yield
+        finally:
+            self.seconds = before + time.perf_counter() - begun
 
     def settle(self, wanted: Wanted) -> None:
         """Have kernels ready, and no others under way: none may be loaded while a graph is recorded."""
@@ -97,7 +107,7 @@ class Shared:
 
     `kernels`: those asked for so far. `partial` (array): a counter and the parts of the blocks in a reduction; launches
     run in order, so one is enough. `overlap`: what goes on beside launches. `recordable`: whether all that was noted
-    since this was set can be recorded.
+    since this was set can be recorded. `rehearsal`: what threads do to have CuPy compile its kernels.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -106,6 +116,7 @@ class Shared:
         self.overlap = Overlap(runtime)
         self.partial = self._zeros(2)
         self.recordable = True
+        self.rehearsal: list[Future[None]] = []
         self._noted: Wanted | None = None
         self._norm, self._launches = 1.0, 0
         self._reads: int | None = None

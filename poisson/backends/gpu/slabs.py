@@ -6,8 +6,6 @@ The axes that are whole are transformed as ever; the chains along the divided on
 as the flows reach that the separators want: forty over the angle of a mode, which is some tens of rows for most.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

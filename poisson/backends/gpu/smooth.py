@@ -5,8 +5,6 @@
 grids that do not halve have their tables (`poisson.backends.gpu.grid_transfer`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The operations of the gpu backend with operators of 9 and 27 points, and between grids by weights of each node."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np
 
 from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu.callers import TYPES
-from poisson.backends.gpu.clusters import find
+from poisson.backends.gpu.clusters import find, rehearse
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE
@@ -57,10 +55,14 @@ class GpuStencil(StencilOperations):
         arguments = (z, or_null(before), out, q, *self._geometry, self.backend.real(beta))
         self._march("stencil_direction", arguments, result, "", given(before))
 
-    def clusters(self, threshold: float) -> Clusters:
+    def median_link(self, axis: int) -> float:
+        rehearse(self.backend)
+        return super().median_link(axis)
+
+    def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         nx, ny, nz, _, *coefficients = self._geometry[:6]
         links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients)
-        return find(self.backend, self.stencil.lattice, links, self._defines[0], threshold)
+        return find(self.backend, self.stencil.lattice, links, self._defines[0], threshold, part)
 
     def _march(
         self,
@@ -144,4 +146,4 @@ def mask(stencil: FullStencil) -> int:
 
 def typed(name: str, array: Array) -> str:
     """The macro with the type of an array."""
-    return f"-D{name}={TYPES[array.dtype.name]}"
+    return f"-D{name}={TYPES[array.dtype]}"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The tables of tabulated axes on a device, as kernels/operator/operator.h reads them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

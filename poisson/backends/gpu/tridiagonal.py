@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Tridiagonal systems along the last axis of a direct solution on a GPU: kernels/transforms/tridiagonal.hip."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

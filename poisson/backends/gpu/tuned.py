@@ -9,8 +9,6 @@ One JSON file holds all that was measured with one device, one driver and one ve
 A file that does not fit, or is damaged, is ignored with a warning.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -47,7 +45,7 @@ class Device:
     kernels: str
 
     @staticmethod
-    def of(runtime: Runtime) -> Device:
+    def of(runtime: Runtime) -> "Device":
         """The device of a runtime, with the kernels of this package."""
         return Device(runtime.name, runtime.driver, digest())
 
@@ -70,7 +68,7 @@ class Setting:
     size: str
 
     @staticmethod
-    def of(dtype: str, dimension: int, nodes: int) -> Setting:
+    def of(dtype: str, dimension: int, nodes: int) -> "Setting":
         """The setting of a grid with so many nodes."""
         return Setting(dtype, dimension, size_class(nodes))
 

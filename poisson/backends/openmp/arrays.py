@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Arrays in the memory of the OpenMP library."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Callable

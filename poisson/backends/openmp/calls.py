@@ -6,8 +6,6 @@ types. It is put together as text and compiled once, with its class: a loop over
 longer than an operation on a small grid.
 """
 
-from __future__ import annotations
-
 from abc import update_abstractmethods
 from collections.abc import Callable
 from ctypes import c_void_p

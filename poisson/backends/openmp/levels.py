@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The choice between several builds of the OpenMP library: a wheel has one for each of a few kinds of processors."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

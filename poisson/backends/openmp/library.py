@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The functions of the OpenMP library and their ctypes signatures; where the library is, and how it is loaded."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterator, Mapping
@@ -165,8 +163,15 @@ class DirectStructure(Structure):
     )
 
 
+class FacesStructure(Structure):
+    """Layers next to the ends of the axes: poisson_faces."""
+
+    _fields_ = (("weights", c_void_p * 4), ("layers", c_void_p * 3), ("pitch", c_int64))
+
+
 _LINE = POINTER(LineStructure)
 _DIRECT = POINTER(DirectStructure)
+_FACES = POINTER(FacesStructure)
 _DIFFERENCES = POINTER(DifferencesStructure)
 _OPERATOR = POINTER(OperatorStructure)
 _TRANSFER = (_OPERATOR, _OPERATOR, POINTER(TransferStructure))
@@ -190,6 +195,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 OF_HOST = {
     *("solve_many", "transform", "to_modes", "from_modes", "divide", "tridiagonal", "condense", "chains"),
+    *("to_faces", "add_faces"),
     *("divergence", "subtract_gradient", "find_clusters", "take", "integrate", "certify"),
 }
 OF_HOST |= {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters)}
@@ -243,6 +249,8 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "from_modes": (_STATUS, (_OPERATOR, _DIRECT, c_void_p, c_void_p, c_int64, c_double, c_void_p)),
     "divide": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 7)),
+    "to_faces": (_STATUS, (_OPERATOR, c_void_p, c_void_p, _FACES, c_void_p)),
+    "add_faces": (_STATUS, (_OPERATOR, c_void_p, c_void_p, _FACES, c_void_p)),
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "chains": (_STATUS, (_OPERATOR, c_int32, *(c_void_p,) * 6)),
     "divergence": (_STATUS, (POINTER(StaggeredStructure), c_double, *(c_void_p,) * 4, c_int64, c_int64)),
@@ -267,8 +275,7 @@ def check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
     if status == 2:
         raise BackendUnavailable(
             "the OpenMP library was built for a GPU and finds no GPU: check the driver and OMP_TARGET_OFFLOAD, "
-            "or use a "
-            f"build for the host (unset {LIBRARY_VARIABLE}, or pip install again without POISSON_OFFLOAD_ARCH)"
+            f"or use a build for the host (unset {LIBRARY_VARIABLE}, or pip install again without POISSON_OFFLOAD_ARCH)"
         )
     raise RuntimeError(f"{function.__name__} failed with status {status}")
 

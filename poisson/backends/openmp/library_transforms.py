@@ -34,7 +34,7 @@ from poisson.backends.transforms import (
     transformed_axes,
     transforms_beside,
 )
-from poisson.discrete.inverse import DividedInverse, Inverse
+from poisson.discrete.inverse import DividedInverse, FaceValues, Inverse
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
 from poisson.mesh.chain import OfConstants, chain_of
@@ -42,6 +42,7 @@ from poisson.mesh.chain import OfConstants, chain_of
 if TYPE_CHECKING:
     from poisson.backends.openmp.arrays import DeviceArray
     from poisson.backends.openmp.backend import OpenmpBackend
+    from poisson.backends.openmp.face_layers import FaceLayers
 
 
 LARGEST_ODD = 127
@@ -81,6 +82,9 @@ class TransformsInPlace(CertifyingInverse):
         if plain and len(plain) == len(transforms):
             by_axis = [plain.get(axis) for axis in whole]
             self._passes = Passes(backend, structure, operator, by_axis, modes.spectra, tridiagonal)
+        self._layers: FaceLayers | None = None
+        self._of_layers = (backend, structure, operator, _transform, modes.spectra)
+        self._has_layers = bool(self._passes) and tridiagonal and len(plain) == operator.dimension - 1 > 0
         self._together = bool(self._passes) and backend.dtype == np.float64 and not operator.singular and not tables
 
     @property
@@ -93,19 +97,34 @@ class TransformsInPlace(CertifyingInverse):
         assert self._passes is not None
         return self._passes.solve_many(fs, start, us)
 
-    def solve_certified(self, f: DeviceArray | GivenArray, u: DeviceArray) -> tuple[Norms, Norms] | None:
+    def solve_certified(
+        self, f: DeviceArray | GivenArray, u: DeviceArray, values: FaceValues | None = None
+    ) -> tuple[Norms, Norms] | None:
         if self._passes is None:
             return None
         self._passes.to_modes(f, u, self._result)
-        source, values = self._read(self._result), given(u)
+        source, array = self._read(self._result), given(u)
         if isinstance(f, GivenArray) and not math.isfinite(source[0]):
             f.refuse()
         if source[1] == 0.0:
-            values[self._operator.lattice.free] = 0.0
+            array[self._operator.lattice.free] = 0.0
             return None
-        self._solve_modes(values, values)
+        if values and self._between(values):
+            assert self._layers
+            self._layers.solve(array, values)
+        else:
+            self._solve_modes(array, array)
         self._passes.from_modes(u, f, self._result)
         return source, self._read(self._result)
+
+    def _between(self, values: FaceValues) -> bool:
+        """Whether there are the layers next to the faces before there is u."""
+        if self._has_layers and self._layers is None:
+            from poisson.backends.openmp.face_layers import FaceLayers
+
+            if FaceLayers.fit(self._operator, values.faces):
+                self._layers = FaceLayers(*self._of_layers, values.faces)
+        return self._layers is not None
 
     def solve(self, f: DeviceArray, u: DeviceArray) -> None:
         values = given(u)

@@ -62,8 +62,9 @@ class OpenmpStencil(StencilOperations):
         self.functions = backend.functions
         self.structure = byref(_stencil(backend, stencil))
 
-    def clusters(self, threshold: float) -> Clusters:
-        lattice, count = self.stencil.lattice, c_int64()
+    def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
+        lattice = self.stencil.lattice
+        count = c_int64(int(part * lattice.nodes))  # at first the most members of a group
         nodes, factors = np.empty(lattice.nodes, np.int32), np.empty(lattice.nodes // 2)
         starts = np.empty(factors.size + 1, np.int64)
         places = (array.ctypes.data for array in (nodes, starts, factors))
@@ -101,7 +102,7 @@ class OpenmpClusters(ClusterOperations):
     backend: OpenmpBackend
 
     def __init__(self, backend: OpenmpBackend, clusters: Clusters) -> None:
-        super().__init__(backend, clusters)
+        super().__init__(backend, clusters.without_members)
         self.functions = backend.functions
         lattice, nodes = _lattice(backend, clusters.lattice), clusters.shape[0]
         rows, columns = np.divmod(clusters.nodes, np.int32(nodes))

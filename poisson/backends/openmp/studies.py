@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The library of studies through ctypes: what only measurements need, beside the OpenMP library, which it calls."""
 
-from __future__ import annotations
-
 import ctypes
 from ctypes import POINTER, c_double, c_int32, c_int64, c_void_p
 from functools import cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Pictures of solutions. Matplotlib is imported where something is drawn, so only by the modules in here."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

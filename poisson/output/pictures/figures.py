@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whole pictures of a solution: a field, how its residual fell, and a small one for a notebook."""
 
-from __future__ import annotations
-
 import base64
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -78,11 +76,9 @@ def draw(
         )
     if dimension == 3:
         if ax is not None:
-            raise CaseError(
-                ["ax: a picture of a 3D field has several axes; give a slice as well, such as slice='z=0.5'"]
-            )
+            raise CaseError("ax: a picture of a 3D field has several axes; give a slice as well, such as slice='z=0.5'")
         if grid.angle is not None:
-            raise CaseError(["slice: missing; allowed: a plane of r, phi, z to draw, such as slice='z=0.5'"])
+            raise CaseError("slice: missing; allowed: a plane of r, phi, z to draw, such as slice='z=0.5'")
         return _box(record, field, units, wanted, vectors, lines)
     shown = _scalar(record, field, at, CURVE_NODES if dimension == 1 else PLANE_NODES)
     # On a line a vector is its one component, which has a sign.
@@ -309,7 +305,7 @@ def _units(record: Record, length: str | None, value: str | None) -> Units:
         try:
             unit(text)
         except (AttributeError, TypeError, ValueError):
-            raise CaseError([f"{name}: {text!r}; allowed: {UNIT}"]) from None
+            raise CaseError(f"{name}: {text!r}; allowed: {UNIT}") from None
     return replace(record.units, **given)
 
 
@@ -326,15 +322,15 @@ def _require_field(record: Record, field: str) -> None:
     grid = record.problem.lattice
     if tuple(record.u.shape) != grid.array_shape:
         line = "plot: this rank has only a part of the solution; save the solution and plot the file on one rank"
-        raise CaseError([line])
+        raise CaseError(line)
     if field not in (known := [*names(record), *component_names(record)]):
-        raise CaseError([f"the solution has no field {field!r}; its fields are {', '.join(known)}"])
+        raise CaseError(f"the solution has no field {field!r}; its fields are {', '.join(known)}")
 
 
 def _refuse(reason: str, given: Mapping[str, Any]) -> None:
     wrong = [name for name, argument in given.items() if argument is not None]
     if wrong:
-        raise CaseError([f"{wrong[0]}: {reason}; leave {wrong[0]} out"])
+        raise CaseError(f"{wrong[0]}: {reason}; leave {wrong[0]} out")
 
 
 def _with_axes(ax: Axes | None, width: float, height: float) -> tuple[Picture | None, Axes]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Labels of axes and of colour bars."""
 
-from __future__ import annotations
-
 from poisson.case.settings import Units
 from poisson.mesh.system import ANGLE
 from poisson.output.pictures.ticks import Measure

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A figure that shows itself, in a notebook and in a window."""
 
-from __future__ import annotations
-
 import io
 import sys
 import warnings

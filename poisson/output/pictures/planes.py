@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A line or a plane of a field on a pair of axes: curve, contours, arrows, field lines."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

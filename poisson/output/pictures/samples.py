@@ -4,8 +4,6 @@
 A field may be as large as its file: it is asked for a few planes and strides, never for all of itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -154,25 +152,25 @@ def places_of(given: str | Mapping[str, float], grid: Lattice) -> dict[int, floa
     elif isinstance(given, Mapping):
         pairs = list(given.items())
     else:
-        raise CaseError([f"slice: {article(type(given).__name__)}; allowed: a string {example}, or a mapping"])
+        raise CaseError(f"slice: {article(type(given).__name__)}; allowed: a string {example}, or a mapping")
     found: dict[int, float] = {}
     for name, value in pairs:
         axis = str(name).strip()
         if axis not in axes:
-            raise CaseError([f"slice: {axis!r}; allowed: {', '.join(axes)}, {example}"])
+            raise CaseError(f"slice: {axis!r}; allowed: {', '.join(axes)}, {example}")
         index = axes.index(axis)
         low, high = grid.lower[index], grid.upper[index]
         try:
             place = float(value)
         except (TypeError, ValueError):
-            raise CaseError([f"slice: {axis}={value}; allowed: a number, {example}"]) from None
+            raise CaseError(f"slice: {axis}={value}; allowed: a number, {example}") from None
         if not low <= place <= high:
-            raise CaseError([f"slice: {axis}={place:g}; allowed: from {low:g} to {high:g}, where the box is"])
+            raise CaseError(f"slice: {axis}={place:g}; allowed: from {low:g} to {high:g}, where the box is")
         if index in found:
-            raise CaseError([f"slice: {axis} is given twice; allowed: each axis once"])
+            raise CaseError(f"slice: {axis} is given twice; allowed: each axis once")
         found[index] = place
     if len(found) == grid.dimension:
-        raise CaseError([f"slice: {', '.join(axes)} are all given; leave out the one or two axes to draw along"])
+        raise CaseError(f"slice: {', '.join(axes)} are all given; leave out the one or two axes to draw along")
     return found
 
 

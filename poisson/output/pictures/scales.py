@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Colours for the values of a field: their range, how they go from one end of it to the other, and the marks on it."""
 
-from __future__ import annotations
-
 import copy
 import difflib
 from collections.abc import Sequence
@@ -133,7 +131,7 @@ def scale_of(values: NDArray[Any], wanted: Colouring = Colouring(), rounding: fl
     asked = limits_of(wanted.range)
     bands = None if wanted.levels is None or isinstance(wanted.levels, int) else _checked(wanted.levels)
     if bands is not None and wanted.range is not None:
-        raise CaseError(["range: the levels give the range already; leave one of the two out"])
+        raise CaseError("range: the levels give the range already; leave one of the two out")
     finite = np.asarray(values, dtype=np.float64)
     finite = finite[np.isfinite(finite)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
@@ -180,9 +178,9 @@ def limits_of(given: str | Sequence[float] | None) -> tuple[float, float] | None
     try:
         low, high = (float(part) for part in (given.split(",") if isinstance(given, str) else given))
     except (TypeError, ValueError):
-        raise CaseError([f"range: {given!r}; allowed: two numbers LO,HI such as 0,1.5, or {FULL!r}"]) from None
+        raise CaseError(f"range: {given!r}; allowed: two numbers LO,HI such as 0,1.5, or {FULL!r}") from None
     if not (np.isfinite([low, high]).all() and low < high):
-        raise CaseError([f"range: {low:g},{high:g}; allowed: two finite numbers LO,HI with LO less than HI"])
+        raise CaseError(f"range: {low:g},{high:g}; allowed: two finite numbers LO,HI with LO less than HI")
     return low, high
 
 
@@ -198,7 +196,7 @@ def colours_of(given: str | Colormap) -> Colormap:
     names = {name.lower(): name for name in colormaps}
     near = [names[name] for name in difflib.get_close_matches(str(given).lower(), names, n=3)]
     advice = f"did you mean {_or(near)}?" if near else f"allowed: a colour map of matplotlib, such as {SEQUENTIAL!r}"
-    raise CaseError([f"cmap: {given!r}; {advice}"])
+    raise CaseError(f"cmap: {given!r}; {advice}")
 
 
 def _or(names: Sequence[str]) -> str:
@@ -274,7 +272,7 @@ def _even(low: float, high: float, most: int) -> NDArray[np.float64]:
 def _bands(norm: Normalize, count: int) -> NDArray[np.float64]:
     """About so many bands: of even steps between round values, or of even steps of the logarithm."""
     if not 2 <= count <= 1000:
-        raise CaseError([f"levels: {count}; allowed: from 2 to 1000, or a list of increasing numbers"])
+        raise CaseError(f"levels: {count}; allowed: from 2 to 1000, or a list of increasing numbers")
     low, high = float(norm.vmin or 0.0), float(norm.vmax or 0.0)
     if type(norm) is not Normalize:
         return np.asarray(norm.inverse(np.linspace(0.0, 1.0, count + 1)), dtype=np.float64)
@@ -287,7 +285,7 @@ def _checked(levels: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         found = np.empty(0)
     if found.ndim != 1 or found.size < 2 or not np.isfinite(found).all() or not (np.diff(found) > 0.0).all():
-        raise CaseError([f"levels: {levels!r}; allowed: a number of levels, or a list of increasing numbers"])
+        raise CaseError(f"levels: {levels!r}; allowed: a number of levels, or a list of increasing numbers")
     return found
 
 

@@ -31,10 +31,8 @@ def surface(
     float array): of the nodes along x, y, z. `level`: the value. Returns: shape (triangles, 3, 6): of each
     corner x, y, z and the gradient of the field.
 
-    References
-    ----------
-    A. Doi and A. Koide, "An efficient method of triangulating equi-valued surfaces by using tetrahedral cells", IEICE
-    Transactions E74, 1991.
+    Reference: A. Doi and A. Koide, "An efficient method of triangulating equi-valued surfaces by using tetrahedral
+    cells", IEICE Transactions E74, 1991.
     """
     x, y, z = coordinates
     slopes: list[NDArray[Any]] = list(np.gradient(values, z, y, x))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The numbers beside axes and colours: short ones, as a power of ten that they share stands in the name beside them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

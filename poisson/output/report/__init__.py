@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A page of HTML about a result, for people and for archives: it holds its pictures and asks no network."""
 
-from __future__ import annotations
-
 import base64
 import math
 from functools import partial

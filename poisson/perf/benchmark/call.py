@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The cost of a call of a solver beside its loop: from the caller's arrays to the caller's arrays."""
 
-from __future__ import annotations
-
 import statistics
 import time
 import warnings
@@ -16,8 +14,8 @@ import numpy as np
 
 from poisson.errors import CheckWarning, PoissonError
 from poisson.mac import Projector
+from poisson.output.table import Column, Report
 from poisson.perf.benchmark.problem_kinds import PROBLEMS
-from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver

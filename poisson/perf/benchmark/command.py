@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whole commands, from the start of the process to its end, beside the speed of the disk."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -15,9 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import poisson
 from poisson.errors import OutputError, PoissonError
 from poisson.output.files import cause
-from poisson.perf.report import Column, Report
+from poisson.output.table import Column, Report
 from poisson.perf.timing import Timing
 from poisson.words import quantity
 
@@ -34,32 +33,20 @@ COLUMNS = (
     Column("seconds", "s", ".3f"),
     Column("lowest", "lowest", ".3f"),
     Column("highest", "highest", ".3f"),
-    *(Column(part, part, ".3f") for part in ("start", "setup", "solve", "finish", "file", "exit", "disk")),
+    *(Column(part, part, ".3f") for part in ("start", "setup", "kernels", "solve", "finish", "file", "exit", "disk")),
     Column("bytes", "MB", ".1f", 1e-6),
 )
 
-TOLD = re.compile(r"^(file|done) ([\d.e+-]+)$", re.MULTILINE)
-"""The lines in which the command below tells its times."""
+DONE = re.compile(r"^done ([\d.]+)$", re.MULTILINE)
+"""The line in which the command below tells when it has ended but for Python."""
 
 PROGRAM = """
 import sys, time
-begun = time.time()
-from poisson.output import result
-from poisson.cli import main
-save = result.save
-def timed(*given, **named):
-    start = time.perf_counter()
-    try:
-        return save(*given, **named)
-    finally:
-        print("file", time.perf_counter() - start, file=sys.stderr)
-result.save = timed
-code = main(sys.argv[1:])
-sys.stdout.flush()
+from poisson.__main__ import command
+code = command()
 print("done", time.time(), file=sys.stderr, flush=True)
 sys.exit(code)
 """
-"""The command, which also tells how long it writes its file, and when it has ended but for Python."""
 
 
 def bench(
@@ -89,9 +76,9 @@ def bench(
         COLUMNS,
         tuple(rows),
         (
-            "first: with no kernel compiled before; start: Python, imports, reading and checking; file, disk: with the "
-            "sync;",
-            f"exit: after the last word; disk: a plain write of as many bytes; medians of {quantity(repeats, 'run')}",
+            "first: with no kernel compiled before; start: Python, imports, reading and checking; kernels: awaited by",
+            "the solve; file, disk: with the sync; exit: after the last word; disk: a plain write of as many bytes;",
+            f"medians of {quantity(repeats, 'run')}",
         ),
     )
 
@@ -112,8 +99,10 @@ class _Command:
             *("[output]", f'file = "{self._file.name}"', f"fields = {json.dumps(list(fields))}"),
         )
         case.write_text("\n".join(lines))
+        here, path = str(Path(poisson.__file__).parents[1]), os.environ.get("PYTHONPATH")
         # One and the same for all runs of a size, and new for each size.
         self._environment = {**os.environ, CACHE: tempfile.mkdtemp(dir=folder)}
+        self._environment["PYTHONPATH"] = f"{here}{os.pathsep}{path}" if path else here
         self._arguments = [sys.executable, "-c", PROGRAM, "solve", str(case), "--json", f"--backend={name}"]
 
     def measured(self) -> dict[str, float]:
@@ -125,12 +114,11 @@ class _Command:
         )
         end = time.time()
         if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if not TOLD.fullmatch(line)]
+            lines = [line for line in done.stderr.splitlines() if not DONE.fullmatch(line)]
             raise PoissonError(f"a command ended with {done.returncode}: {lines[-1] if lines else 'without a word'}")
         said = json.loads(done.stdout)
-        told = {word: float(value) for word, value in TOLD.findall(done.stderr)}
         self.device = f"{said['backend']}: {said['device']}"
-        parts = {**said["seconds"], "file": told["file"], "exit": end - told["done"]}
+        parts = {"kernels": 0.0, **said["seconds"], "exit": end - float(DONE.findall(done.stderr)[-1])}
         count = self._file.stat().st_size
         start_up = end - start - sum(parts.values())
         return {"seconds": end - start, "start": start_up, **parts, "disk": self._disk(count), "bytes": count}

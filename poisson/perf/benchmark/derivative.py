@@ -21,7 +21,7 @@ from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.ledger import Call
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import AXES, slabs
-from poisson.perf.report import Column, Report
+from poisson.output.table import Column, Report
 from poisson.perf.timing import copy_bandwidth, measure_in_a_row
 from poisson.perf.traffic import cost
 from poisson.perf.workload import require_room

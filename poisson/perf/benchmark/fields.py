@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The source and the coefficient of the solves that are measured, on a whole lattice or on a part of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

@@ -16,14 +16,14 @@ from poisson.backends.base import Backend
 from poisson.backends.ledger import Call, counted
 from poisson.discrete.discretisation import Operator
 from poisson.errors import GridError, PoissonError
+from poisson.output.table import Column, Report
 from poisson.perf.benchmark.problems import PROBLEMS, JacobiProblem
 from poisson.perf.benchmark.structured import StructuredMapping
-from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth, measure_in_a_row
 from poisson.perf.traffic import cost
 from poisson.perf.workload import require_room
 from poisson.solvers.jacobi import Jacobi
-from poisson.solvers.memory import arrays_of
+from poisson.solvers.registry import arrays_of
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult, Stopping
 from poisson.words import quantity

@@ -22,9 +22,9 @@ from poisson.backends.gpu.shapes import Shape
 from poisson.discrete.discretisation import Operator
 from poisson.errors import PoissonError
 from poisson.mesh.boundary import Rule
+from poisson.output.table import Column, Report
 from poisson.perf.benchmark.variants import VARIANTS, Variant
 from poisson.perf.profiler import ProfilerError, profile
-from poisson.perf.report import Column, Report
 from poisson.perf.timing import copy_bandwidth, measure
 from poisson.perf.workload import require_room
 

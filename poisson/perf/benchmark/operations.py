@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Every operation of a backend against the bandwidth of its memory, at given sizes."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +11,7 @@ from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.ledger import Ledger
 from poisson.mesh.lattice import Lattice
-from poisson.perf.report import Column, Report
+from poisson.output.table import Column, Report
 from poisson.perf.timing import REPEATS, Timing, in_a_row, stopwatch, stream_values
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, every_full_operation, every_operation, require_room, stretched, values_needed

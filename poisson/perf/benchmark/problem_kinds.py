@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Problems that `bench solve` and `bench call` measure by the method of `auto`, beside the unit box of nodes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -26,11 +24,11 @@ def _stretched(nodes: Nodes) -> Problem:
     return Problem.on_box(nodes, **{last: (1.0 + places / places[-1]) / 2.0})
 
 
-def _cylinder(nodes: Nodes) -> Problem:
-    if len(nodes) == 2:
-        return Problem.on_box(nodes, system="cylinder")
+def _around(nodes: Nodes, system: str) -> Problem:
+    if system == "cylinder" and len(nodes) == 2:
+        return Problem.on_box(nodes, system=system)
     around: Any = {"phi": "periodic", "all": {"dirichlet": 0.0}}
-    return Problem.on_box(nodes, system="cylinder", upper=(1.0, 2.0 * math.pi, 1.0), boundary=around)
+    return Problem.on_box(nodes, system=system, upper=(1.0, 2.0 * math.pi, 1.0)[: len(nodes)], boundary=around)
 
 
 PROBLEMS: Mapping[str, Callable[[Nodes], Problem]] = MappingProxyType(
@@ -41,7 +39,8 @@ PROBLEMS: Mapping[str, Callable[[Nodes], Problem]] = MappingProxyType(
         "dielectric": lambda nodes: _with_ball(nodes, a=80.0),
         "stretched": _stretched,
         "cells": lambda nodes: Problem.on_box(nodes, centring="cell"),
-        "cylinder": _cylinder,
+        "cylinder": lambda nodes: _around(nodes, "cylinder"),
+        "polar": lambda nodes: _around(nodes, "polar"),
     }
 )
 """By the name that ``--method`` takes, for so many nodes, or cells, along each axis; all but the first with Dirichlet
@@ -49,5 +48,5 @@ faces, a = 1 and c = 0.
 
 open: all faces are open. electrode, insulator, dielectric: a ball (a disc in 2D) of radius 0.2 in the middle.
 stretched: the last axis at tanh(2s), 14 times as close at its ends as in the middle. cells: the centres of cells.
-cylinder: r, z in 2D and r, φ, z in 3D.
+cylinder: r, z in 2D and r, φ, z in 3D. polar: a disc, r and φ.
 """

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The problems on which others have published the time of Jacobi iterations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import pi

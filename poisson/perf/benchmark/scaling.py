@@ -16,14 +16,14 @@ from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.errors import GridError, PoissonError
+from poisson.output.table import Column, Report
 from poisson.parallel.communicator import Communicator, Message, Serial
 from poisson.perf.benchmark.turns import COLUMNS, OF_MODEL, MeasuredWork, Turns, measure, of_model
 from poisson.perf.benchmark.works import KINDS, Work, largest_cube
 from poisson.perf.network import NDR, NVLINK, PER_NODE, Alone, Cluster, Expected, Link, expected
-from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing
 from poisson.run.devices import communicator_for, take_place
-from poisson.solvers.memory import arrays_of
+from poisson.solvers.registry import arrays_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -339,8 +339,7 @@ def _base(measured: MeasuredWork, all_measured: Sequence[MeasuredWork]) -> Measu
 NOTES = (
     "ms: the median time of a solve on the slowest rank, without set-up, with all arrays in the backend's memory",
     "times faster: unknowns per second relative to the same work on the fewest ranks; efficiency: times faster, "
-    "divided "
-    "by the same ratio of processors (threads on a CPU, GPUs)",
+    "divided by the same ratio of processors (threads on a CPU, GPUs)",
     "exchanges, MB sent: in one solve, by the rank with the most; gathered: the part of the time that multigrid takes "
     "on grids that every rank has as a whole",
 )

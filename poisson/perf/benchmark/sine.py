@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The plain solver by sine transforms that anyone would write first, to compare ours with."""
 
-from __future__ import annotations
-
 import math
 import os
 from types import ModuleType

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whole solves by every method, from arrays in the backend's memory to the solution there."""
 
-from __future__ import annotations
-
 import gc
 import math
 import statistics
@@ -21,19 +19,19 @@ from poisson.backends.ledger import counted
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import PoissonError
 from poisson.mesh.lattice import Lattice
+from poisson.output.table import Column, Report
 from poisson.perf.benchmark import fields
 from poisson.perf.benchmark.problem_kinds import PROBLEMS
 from poisson.perf.benchmark.sine import SineTransforms
-from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, laplacian_on, require_room
 from poisson.problem.problem import Problem
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
-from poisson.solvers.memory import arrays_of
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
+from poisson.solvers.registry import arrays_of
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult
 from poisson.words import quantity
@@ -143,8 +141,7 @@ def bench(
             f"f: sines that grow towards a corner, and random values {fields.ROUGHNESS:g} times as large; u starts "
             "from zero",
             f"ms: the median of {quantity(repeats, 'solve')}, fewer if long; with set-up: with new levels, "
-            "plans and arrays; "
-            "first: the first solve, with compilation",
+            "plans and arrays; first: the first solve, with compilation",
             "arrays: memory of a device, u and f included, in arrays of float64; of yardstick: the bytes that the "
             f"operations must move, beside a {backend.probe().stream_kind} at {bandwidth / 1e9:.0f} GB/s",
         ),

@@ -5,8 +5,6 @@ This is the first form of the OpenMP port in "Jacobi method with HIP and OpenMP 
 times slower than arrays that stay on the device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from ctypes import byref, c_double
 from typing import Any

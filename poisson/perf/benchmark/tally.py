@@ -5,7 +5,6 @@ replays."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,21 +51,6 @@ class Tally:
     def allgather(self, values: Sequence[float]) -> list[tuple[float, ...]]:
         self.sent += Sent(sums=1)
         return self._communicator.allgather(values)
-
-    def broadcast(self, value: Any, root: int = 0) -> Any:
-        return self._communicator.broadcast(value, root)
-
-    def gather(self, value: Any, root: int = 0) -> list[Any] | None:
-        return self._communicator.gather(value, root)
-
-    def barrier(self, *, asleep: bool = False) -> None:
-        self._communicator.barrier(asleep=asleep)
-
-    def agree(self, flag: bool) -> bool:
-        return self._communicator.agree(flag)
-
-    def together(self) -> AbstractContextManager[None]:
-        return self._communicator.together()
 
 
 class Recorder:

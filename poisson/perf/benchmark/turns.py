@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Measurements of a work on several ranks, solve by solve, so that several numbers of ranks can take turns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 from poisson.backends.base import Backend
+from poisson.output.table import Column
 from poisson.parallel.communicator import Communicator
 from poisson.perf.benchmark.tally import Sent
 from poisson.perf.benchmark.works import Work, WorkOfRank
 from poisson.perf.network import Expected
-from poisson.perf.report import Column
 from poisson.perf.timing import Timing
 
 LONG = 20.0
@@ -59,7 +57,7 @@ class MeasuredWork:
     sent: Sent
     below: float | None
 
-    def row(self, base: MeasuredWork, on_host: bool, model: Expected | None) -> Mapping[str, Any]:
+    def row(self, base: "MeasuredWork", on_host: bool, model: Expected | None) -> Mapping[str, Any]:
         """The row of the report; `base` is the same work on the fewest ranks."""
         rate = self.unknowns / self.timing.median
         speedup = rate / (base.unknowns / base.timing.median)

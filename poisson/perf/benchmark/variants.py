@@ -6,8 +6,6 @@ parts 1 to 4, whose kernels each add one idea to the one before, and a lecture o
 docs/kernels.md explains each. The kernels are in ``poisson/kernels/studies/variants.hip``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

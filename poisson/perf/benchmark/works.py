@@ -5,8 +5,6 @@ The nodes are divided as they are for a solve. What stands on a node depends on 
 that every number of ranks has the same work to do.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -31,11 +29,11 @@ from poisson.perf.workload import require_room
 from poisson.run.ranks import Ranks
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
-from poisson.solvers.memory import arrays_of
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid.cycle import CoarseGrids
 from poisson.solvers.multigrid.hierarchy import coarsened_axes, coarser, levels_of
 from poisson.solvers.multigrid.settings import MultigridSettings
+from poisson.solvers.registry import arrays_of
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult
 from poisson.words import quantity

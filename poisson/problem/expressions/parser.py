@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """From a text to an expression: a tokenizer and an operator-precedence parser that keeps its own stacks."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import re
@@ -78,7 +76,7 @@ def parse(text: str, axes: int | tuple[str, ...], parameters: Mapping[str, float
     return _read(text, axes, parameters).parse()
 
 
-def _read(text: str, axes: int | tuple[str, ...], parameters: Mapping[str, float] | None) -> _Parser:
+def _read(text: str, axes: int | tuple[str, ...], parameters: Mapping[str, float] | None) -> "_Parser":
     parameters = parameters or {}
     axes = COORDINATES[:axes] if isinstance(axes, int) else axes
     for name, value in parameters.items():

@@ -6,8 +6,6 @@ the result. A common part is one step however often it is used, so differentiati
 instead of exponentially, and comparing, hashing and copying a program are those of a flat tuple.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Bounds of an expression over boxes, by the arithmetic of intervals (R. E. Moore, "Interval analysis", 1966)."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The canonical text of a program: what the parser reads back to an equal program."""
 
-from __future__ import annotations
-
 from poisson.errors import ExpressionError
 from poisson.problem.expressions.program import COMPARISONS, COORDINATES, FUNCTIONS, Program
 

@@ -72,8 +72,7 @@ def no_coarser(shape: Sequence[int]) -> GridError:
     return GridError(
         "solver.stop = 'discretisation' compares the solution with the solution on a grid of half the intervals, and "
         f"domain.shape = {list(shape)} has no such grid: use at least 4 nodes along every axis (5 where it is "
-        "periodic), "
-        "or solver.stop = 'residual'"
+        "periodic), or solver.stop = 'residual'"
     )
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The inverse of the operator on the coarsest grid, as a matrix, computed on the host."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One multigrid cycle on arrays that are made once."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +8,12 @@ from functools import partial
 from typing import Any
 
 from poisson.backends.base import Array, Operations, Reduction
-from poisson.backends.transfers import TransferOperations
 from poisson.discrete.operator import Operator
 from poisson.solvers.multigrid.coarsest import Matrix, inverse
 from poisson.solvers.multigrid.galerkin import galerkin_inverse, galerkin_levels, refresh_galerkin
 from poisson.solvers.multigrid.hierarchy import Level, levels_of, refresh_levels
 from poisson.solvers.multigrid.settings import VISITS, MultigridSettings
-from poisson.solvers.multigrid.smoothers import Phase, Smoother, entry_of, smoother_of
+from poisson.solvers.multigrid.smoothers import Coarser, Phase, Smoother, entry_of, smoother_of
 from poisson.solvers.recorded import Recorded
 from poisson.solvers.roughness import kind_of
 
@@ -85,14 +82,13 @@ class CoarseGrids:
         transfer = grid.level.transfer
         assert transfer is not None
         u: Array | None = None
-        correction: tuple[TransferOperations, Array] | None = None
+        correction: Coarser | None = None
         free = list(grid.spare)
         below = (transfer, self.grids[index + 1].f)
-        for next_kind in VISITS[kind]:
-            phase = Phase(cycle, up=u is not None, down=True)
-            u = self._relax(grid, u, free, phase, correction, below)
+        for next_kind in ("V", "V") if kind == "V" and grid.level.twice else VISITS[kind]:
+            u = self._relax(grid, u, free, Phase(cycle, u is not None, True, correction, below))
             correction = (transfer, self._descend(index + 1, next_kind, cycle))
-        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False), correction, None)
+        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False, correction=correction))
 
     def improve(self, index: int, u: Array, cycle: int) -> Array:
         """One cycle on a grid below the finest, from u, which is one of its arrays; returns that with the result."""
@@ -101,23 +97,16 @@ class CoarseGrids:
         assert transfer is not None
         free = [array for array in grid.spare if array is not u]
         below = (transfer, self.grids[index + 1].f)
-        u = self._relax(grid, u, free, Phase(cycle, up=False, down=True), None, below)
+        u = self._relax(grid, u, free, Phase(cycle, up=False, down=True, restriction=below))
         correction = (transfer, self._descend(index + 1, self._settings.cycle, cycle))
-        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False), correction, None)
+        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False, correction=correction))
 
     @staticmethod
-    def _relax(
-        grid: CycleLevel,
-        u: Array | None,
-        free: list[Array],
-        phase: Phase,
-        correction: tuple[TransferOperations, Array] | None,
-        restriction: tuple[TransferOperations, Array] | None,
-    ) -> Array:
+    def _relax(grid: CycleLevel, u: Array | None, free: list[Array], phase: Phase) -> Array:
         """Sweeps on a grid; `free` are its arrays without `u`, before and after."""
         assert grid.smoother is not None
         out, work = free[0], free[1]
-        result = grid.smoother.apply(u, grid.f, out, work, phase, correction, restriction)
+        result = grid.smoother.apply(u, grid.f, out, work, phase)
         if u is None:
             del free[0]
         elif result is out:
@@ -191,36 +180,26 @@ class Cycle:
         self, u: Array | None, f: Array, out: Array, work: Array, cycle: int, result: Reduction | None = None
     ) -> Array:
         """The sweeps before the restriction on the finest level; returns the array with the iterate."""
-        return self._finest(u, f, out, work, Phase(cycle, up=False, down=True), None, True, result)
+        phase = Phase(cycle, up=False, down=True, restriction=self._coarse(self.grids[0].f), result=result)
+        return self.smoother.apply(u, f, out, work, phase)
 
     def turn(
         self, u: Array, f: Array, out: Array, work: Array, cycle: int, error: Array, result: Reduction | None = None
     ) -> Array:
         """The correction by `error`, the sweeps after it, and those before the restriction in `cycle`, the next one."""
-        return self._finest(u, f, out, work, Phase(cycle, up=True, down=True), error, True, result)
+        phase = Phase(cycle, True, True, self._coarse(error), self._coarse(self.grids[0].f), result)
+        return self.smoother.apply(u, f, out, work, phase)
 
     def up(
         self, u: Array, f: Array, out: Array, work: Array, cycle: int, error: Array, result: Reduction | None = None
     ) -> Array:
         """The correction by `error` and the sweeps after it, at the end of a cycle."""
-        return self._finest(u, f, out, work, Phase(cycle + 1, up=True, down=False), error, False, result)
+        phase = Phase(cycle + 1, up=True, down=False, correction=self._coarse(error), result=result)
+        return self.smoother.apply(u, f, out, work, phase)
 
-    def _finest(
-        self,
-        u: Array | None,
-        f: Array,
-        out: Array,
-        work: Array,
-        phase: Phase,
-        error: Array | None,
-        restricted: bool,
-        result: Reduction | None,
-    ) -> Array:
-        transfer = self.finest.transfer
-        assert transfer is not None
-        correction = None if error is None else (transfer, error)
-        restriction = (transfer, self.grids[0].f) if restricted else None
-        return self.smoother.apply(u, f, out, work, phase, correction, restriction, result)
+    def _coarse(self, array: Array) -> Coarser:
+        assert self.finest.transfer is not None
+        return self.finest.transfer, array
 
     # ---- below it
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Entries of the registry for multigrid: the method, and the preconditioner that one of its cycles is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -34,8 +32,6 @@ GAINED_BY_FULL = 3.0
 
 def _make(given: Given) -> Method:
     settings = given.settings.of(MultigridSettings)
-    if given.coarser is not None:
-        settings = replace(settings, coarse="geometric")  # what is compared are grids of one kind
     if given.inner is None:
         return Multigrid(given.operations, settings, given.coarser)
     return DefectCorrection(given.operations, Multigrid(given.inner, settings))
@@ -56,7 +52,7 @@ def _arrays(sizes: Sizes) -> float:
     part = 2.0**-sizes.dimension
     if sizes.settings.stopping.stop == "discretisation":
         compared = part + part**2
-        return ARRAYS + (1.0 + compared) * (sizes.coefficients + sizes.levels) + OF_COMPARISON * compared
+        return ARRAYS + (1.0 + compared) * (sizes.coefficients + _levels(sizes)) + OF_COMPARISON * compared
     if sizes.precision != "mixed":
         return ARRAYS + sizes.coefficients + _levels(sizes)
     start = part if sizes.settings.of(MultigridSettings).full else 0.0
@@ -74,8 +70,6 @@ def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
     if settings.stopping.stop == "discretisation" and not settings.of(MultigridSettings).full:
         reason = 'true with solver.stop "discretisation", which compares the levels of full multigrid'
         yield clash("full", False, reason)
-    if settings.stopping.stop == "discretisation" and settings.of(MultigridSettings).coarse == "galerkin":
-        yield clash("coarse", "galerkin", '"auto" or "geometric" with solver.stop "discretisation"')
 
 
 def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:

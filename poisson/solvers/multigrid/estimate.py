@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The error of the discretisation, estimated from the solutions of the same problem on coarser grids."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import deque
@@ -169,7 +167,7 @@ class _Comparison:
         self._given = problem
         self.operator = operations.operator
         self._cycle = Cycle(operations, settings)
-        self._full = FullMultigrid(self._cycle) if self._cycle.finest.transfer else None
+        self._full = FullMultigrid(self._cycle) if self._cycle.finest.transfer and not self._cycle.galerkin else None
         self.u, self._kept, *self.spare = (backend.empty(self.operator.array_shape) for _ in range(4))
         self._ones = backend.empty(self.operator.array_shape) if self.operator.singular else None
         self._norms = backend.reduction()

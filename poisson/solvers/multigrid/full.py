@@ -23,9 +23,7 @@ class FullMultigrid:
 
     `cycle`: the levels, with at least one below the finest.
 
-    References
-    ----------
-    U. Trottenberg, C. W. Oosterlee, A. Schüller, Multigrid, section 2.6.
+    Reference: U. Trottenberg, C. W. Oosterlee, A. Schüller, Multigrid, section 2.6.
     """
 
     def __init__(self, cycle: Cycle) -> None:

@@ -33,7 +33,22 @@ if TYPE_CHECKING:
 THRESHOLDS = {2: (0.05, 0.15, 0.35), 3: (0.15, 0.35)}
 """By dimension: a link is strong above this part of the geometric mean of the diagonals that it joins. For jumps of one
 size one of them does; where a has values of every size several do, from weak to strong and back. In 3D, where a group
-that spans the grid leaves more ways around it, 0.05 saves no iteration at 65³."""
+that spans the grid leaves more ways around it, 0.05 saves no iteration at 65³, ..."""
+
+UNEVEN, BELOW = 2.0, (0.01, 0.05)
+"""... unless links along one axis, which make the diagonal large, are so many times stronger than others: then these
+thresholds too, below which spots of 10⁶ take 25 iterations instead of more than 99 (33³, spacings 1, 1 and 10)."""
+
+LARGEST_PART = 0.1
+"""A group of more than this part of all nodes gets no correction: coarse grids see its constant, and it would take the
+memory of a whole grid, and a pass over it each time."""
+
+LARGE = 100
+"""Where the groups of the weakest links on the finest grid have so many nodes, for the mean of their nodes, one phase
+nearly percolates, and each coarse grid has a part of the trouble again. Two visits from the next finer one help, ..."""
+
+PAYS, LEAST_TWICE = 500_000, 16_000
+"""... which pays where the finest grid has more nodes than the first number, on grids of more than the second."""
 
 WEAK = 4.0
 """An axis whose median link is so many times weaker than that of the strongest axis keeps its nodes."""
@@ -55,9 +70,13 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     """
     backend = operations.backend
     store, thresholds = _store(operations), THRESHOLDS[max(2, operations.operator.dimension)]
+    couplings = [coupling for coupling in operations.operator.couplings if coupling > 0.0]
+    if len(couplings) == 3 and max(couplings) > UNEVEN * min(couplings):
+        thresholds = BELOW + thresholds
     stencil = star(backend, operations.operator, store)
     levels: list[Level] = []
     bound: Any = operations
+    large = False
     while True:
         full = backend.bind(stencil)
         bound = full if levels else operations
@@ -68,14 +87,19 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         arrays = _arrays(before, len(levels), plain)
         transfer, product = _coarsened(backend, store, plain, *arrays)
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
-        groups = {each.size: each for each in map(full.clusters, thresholds) if each.size[0]}
+        found = [full.clusters(threshold, LARGEST_PART) for threshold in thresholds]
+        if not levels:
+            _, members, squares = found[0].size
+            large = squares > LARGE * members and stencil.lattice.whole.nodes > PAYS
+        groups = {each.size: each for each in found if each.size[0]}
         clusters = [backend.bind(each) for each in groups.values()]
         largest = largest_eigenvalue(full) if levels else LARGEST
         stencil = replace(transfer.coarse, coefficients=product)
         # The finest stencil is not kept.
         kept = transfer if levels else replace(transfer, fine=replace(transfer.fine, coefficients=None))
         between: Any = backend.bind(kept)
-        levels.append(Level(bound, between, SMOOTHED * largest, largest=largest, clusters=tuple(clusters)))
+        twice = large and bool(levels) and stencil.lattice.whole.nodes > LEAST_TWICE
+        levels.append(Level(bound, between, SMOOTHED * largest, largest=largest, clusters=tuple(clusters), twice=twice))
     levels.append(Level(bound, None, LARGEST, clusters=()))
     return tuple(levels)
 
@@ -83,17 +107,14 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
 def refresh_galerkin(levels: Sequence[Level]) -> bool:
     """Give levels what follows from other coefficients of the finest, in the same arrays.
 
-    Returns
-    -------
-    bool
-        Whether the grids are those that `galerkin_levels` would make; otherwise the levels have no meaning.
+    Returns whether the grids are those that `galerkin_levels` would make; otherwise the levels have no meaning.
     """
     made = galerkin_levels(levels[0].operations, levels)
     if [level.operator.array_shape for level in made] != [level.operator.array_shape for level in levels]:
         return False
     for level, new in zip(levels, made, strict=True):
         level.operations, level.transfer, level.lowest = new.operations, new.transfer, new.lowest
-        level.largest, level.clusters = new.largest, new.clusters
+        level.largest, level.clusters, level.twice = new.largest, new.clusters, new.twice
     return True
 
 

@@ -61,6 +61,7 @@ class Level:
     `largest`: a bound on the eigenvalues of D⁻¹A.
     `clusters`: with Galerkin products (`poisson.solvers.multigrid.galerkin`) the corrections of strong clusters, from
     weak to strong links. The operations below the finest level are then those of a `FullStencil`, by the same names.
+    `twice`: whether a V-cycle visits the next coarser grid twice.
     """
 
     operations: Operations
@@ -70,6 +71,7 @@ class Level:
     chosen_by: tuple[Any, ...] = ()
     largest: float = LARGEST
     clusters: tuple[ClusterOperations, ...] | None = None
+    twice: bool = False
 
     @property
     def operator(self) -> Operator:

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The smoothers of Jacobi sweeps: a Chebyshev polynomial in each cycle, or one that is spread over some cycles."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from poisson.backends.base import Array, Reduction
-from poisson.backends.transfers import TransferOperations
+from poisson.backends.base import Array
 from poisson.discrete.full_stencil import FullStencil
 from poisson.mesh.lattice import Lattice
 from poisson.solvers.multigrid.hierarchy import LARGEST, Level
@@ -99,21 +96,11 @@ class Polynomial:
         up, down = self._factors[phase.cycle % self.period]
         return (*(up if phase.up else ()), *(down if phase.down else ()))
 
-    def apply(
-        self,
-        u: Array | None,
-        f: Array,
-        out: Array,
-        work: Array,
-        phase: Phase,
-        correction: tuple[TransferOperations, Array] | None = None,
-        restriction: tuple[TransferOperations, Array] | None = None,
-        result: Reduction | None = None,
-    ) -> Array:
+    def apply(self, u: Array | None, f: Array, out: Array, work: Array, phase: Phase) -> Array:
         omegas = self.omegas(phase)
         if self._full or out is work:
             return self._sweep(u, f, out, work, omegas)
-        self._operations.smooth(u, f, out, work, omegas, correction, restriction, result)
+        self._operations.smooth(u, f, out, work, omegas, phase.correction, phase.restriction, phase.result)
         return out
 
     def _sweep(self, u: Array | None, f: Array, out: Array, work: Array, omegas: Sequence[float]) -> Array:

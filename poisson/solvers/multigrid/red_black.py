@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The smoother of Gauss–Seidel sweeps in red–black order."""
 
-from __future__ import annotations
-
-from poisson.backends.base import Array, Reduction
-from poisson.backends.transfers import TransferOperations
+from poisson.backends.base import Array
 from poisson.discrete.full_stencil import FullStencil
 from poisson.solvers.multigrid.hierarchy import Level
 from poisson.solvers.multigrid.settings import MultigridSettings
-from poisson.solvers.multigrid.smoothers import Phase, SmootherEntry
+from poisson.solvers.multigrid.smoothers import Phase, SmootherEntry, hand_down
 from poisson.solvers.spectrum import red_black
 
 OVER_RELAXATION = {1: 1.0, 2: 1.05, 3: 1.15}
@@ -30,31 +27,18 @@ class RedBlack:
         axes = sum(nodes > 1 for nodes in level.operator.shape)
         self._omega = OVER_RELAXATION[axes] if level.clusters is None else 1.0
 
-    def apply(
-        self,
-        u: Array | None,
-        f: Array,
-        out: Array,
-        work: Array,
-        phase: Phase,
-        correction: tuple[TransferOperations, Array] | None = None,
-        restriction: tuple[TransferOperations, Array] | None = None,
-        result: Reduction | None = None,
-    ) -> Array:
+    def apply(self, u: Array | None, f: Array, out: Array, work: Array, phase: Phase) -> Array:
         operations, settings = self._operations, self._settings
         if u is None:
             u = out
             operations.backend.fill(u, 0.0)
-        if correction:
-            correction[0].prolong_add(correction[1], u)
+        if phase.correction:
+            phase.correction[0].prolong_add(phase.correction[1], u)
         back = self._colors[::-1] if settings.symmetric else self._colors
         sweeps = [*(back * settings.post if phase.up else ()), *(self._colors * settings.pre if phase.down else ())]
         for color in sweeps:
             operations.color_sweep(u, f, color, self._omega)
-        if restriction or result is not None:
-            operations.residual(u, f, work, result)
-        if restriction:
-            restriction[0].restrict(work, restriction[1])
+        hand_down(operations, u, f, work, phase)
         return u
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The settings of a multigrid cycle."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -71,7 +69,7 @@ class MultigridSettings(Settings):
         galerkin = ", galerkin" if self.coarse == "galerkin" else ""
         return f"{self.cycle}({self.pre},{self.post}), {self.smoother}{galerkin}"
 
-    def self_adjoint(self) -> MultigridSettings:
+    def self_adjoint(self) -> "MultigridSettings":
         """As many sweeps before the restriction as after the correction: the larger of both numbers."""
         sweeps = max(self.pre, self.post)
         return replace(self, pre=sweeps, post=sweeps, symmetric=True, full=False)

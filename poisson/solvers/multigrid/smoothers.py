@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from poisson.backends.base import Array, Reduction
+from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.transfers import TransferOperations
 from poisson.discrete.operator import Operator
 from poisson.solvers.multigrid.hierarchy import Level
@@ -15,6 +15,10 @@ from poisson.solvers.multigrid.settings import MultigridSettings
 
 if TYPE_CHECKING:
     from poisson.backends.stencils import ClusterOperations
+
+
+Coarser = tuple[TransferOperations, Array]
+"""An array of the next coarser grid, and how values go there and back."""
 
 
 class Smoother(Protocol):
@@ -26,34 +30,22 @@ class Smoother(Protocol):
     in_place: bool
     """Whether the result lies where the sweeps began."""
 
-    def apply(
-        self,
-        u: Array | None,
-        f: Array,
-        out: Array,
-        work: Array,
-        phase: Phase,
-        correction: tuple[TransferOperations, Array] | None = None,
-        restriction: tuple[TransferOperations, Array] | None = None,
-        result: Reduction | None = None,
-    ) -> Array:
-        """Relax A v = f from v = u (zero without it) with the coarse correction, as `Operations.smooth` does.
+    def apply(self, u: Array | None, f: Array, out: Array, work: Array, phase: Phase) -> Array:
+        """Relax A v = f from v = u (zero without it), as `Operations.smooth` does.
 
         Returns: The array with the result: `u` or `out`. The other, and `work`, have lost their values.
         """
 
 
-class Phase:
-    """The sweeps of a cycle: those after a correction (up), those before a restriction (down), or both.
+class Phase(NamedTuple):
+    """The sweeps of a cycle: those after a correction (up), those before a restriction (down), or both."""
 
-    `cycle`: the number of the cycle whose restriction they precede, or would. `up`, `down`: whether there are such
-    sweeps.
-    """
-
-    __slots__ = ("cycle", "down", "up")
-
-    def __init__(self, cycle: int, up: bool, down: bool) -> None:
-        self.cycle, self.up, self.down = cycle, up, down
+    cycle: int  # The number of the cycle whose restriction they precede, or would.
+    up: bool
+    down: bool
+    correction: Coarser | None = None  # What is added to u first.
+    restriction: Coarser | None = None  # Where the residual goes afterwards.
+    result: Reduction | None = None  # Gets the norms of that residual.
 
 
 @dataclass(frozen=True)
@@ -90,6 +82,14 @@ def smoother_of(level: Level, settings: MultigridSettings, finest: bool) -> Smoo
     return smoother if level.clusters is None else WithClusters(level, smoother, settings, finest)
 
 
+def hand_down(operations: Operations, u: Array, f: Array, work: Array, phase: Phase) -> None:
+    """Leave the norms of the residual, and restrict it, where a phase asks for that."""
+    if phase.restriction or phase.result is not None:
+        operations.residual(u, f, work, phase.result)
+    if phase.restriction:
+        phase.restriction[0].restrict(work, phase.restriction[1])
+
+
 class WithClusters:
     """The sweeps of another smoother, between corrections of strong clusters.
 
@@ -111,20 +111,10 @@ class WithClusters:
         self._inner = groups[weakest:] if self._outer else groups
         self._ends_where_begun = smoother.in_place or settings.pre % 2 == 0
 
-    def apply(
-        self,
-        u: Array | None,
-        f: Array,
-        out: Array,
-        work: Array,
-        phase: Phase,
-        correction: tuple[TransferOperations, Array] | None = None,
-        restriction: tuple[TransferOperations, Array] | None = None,
-        result: Reduction | None = None,
-    ) -> Array:
+    def apply(self, u: Array | None, f: Array, out: Array, work: Array, phase: Phase) -> Array:
         down = Phase(phase.cycle, up=False, down=True)
-        if correction:
-            correction[0].prolong_add(correction[1], u)
+        if phase.correction:
+            phase.correction[0].prolong_add(phase.correction[1], u)
             self._correct(self._inner[::-1], u, f, work)
         if phase.up:
             relaxed = self._sweeps.apply(u, f, out, work, Phase(phase.cycle, up=True, down=False))
@@ -142,10 +132,7 @@ class WithClusters:
                 self._correct(self._outer, u, f, work)
                 u = self._sweeps.apply(u, f, out, work, down)
             self._correct(self._inner, u, f, work)
-        if restriction or result is not None:
-            self._operations.residual(u, f, work, result)
-        if restriction:
-            restriction[0].restrict(work, restriction[1])
+        hand_down(self._operations, u, f, work, phase)
         return u
 
     def _correct(self, clusters: Sequence[ClusterOperations], u: Array, f: Array, r: Array) -> None:

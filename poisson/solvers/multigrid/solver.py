@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The multigrid method: cycles until the residual is small, and one cycle as a preconditioner."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -33,9 +31,7 @@ class Multigrid(Method):
     `operations`: those of A. `settings`: how to cycle. `coarser`: the problem on coarser grids, needed to stop at the
     discretisation error; loaded before a solve. `reduction`: what `reduce` is good for at once.
 
-    References
-    ----------
-    U. Trottenberg, C. W. Oosterlee, A. Schüller, Multigrid, chapters 2 and 5.
+    Reference: U. Trottenberg, C. W. Oosterlee, A. Schüller, Multigrid, chapters 2 and 5.
     """
 
     reduction = 1e-4
@@ -151,7 +147,7 @@ class Multigrid(Method):
             before = left
 
     def _to_discretisation_error(
-        self, estimate: ErrorEstimate, watch: Watch, at: _At, f: Array, status: Status | None
+        self, estimate: ErrorEstimate, watch: Watch, at: "_At", f: Array, status: Status | None
     ) -> SolveResult:
         """Whole cycles until the estimated error of the solution is below that of the discretisation."""
         done, error = 0, 0.0

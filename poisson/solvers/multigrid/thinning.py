@@ -7,8 +7,6 @@ least spacing, and all spacings that are wider already, but for those below the 
 semicoarsening of every place at once, and still a product of axes.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -8,8 +8,6 @@ Each commit is built in an environment of its own; what is measured, and how, is
 commit does not have is missing in its history.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess
@@ -42,6 +40,21 @@ class Solves:
 
     def track_seconds_with_setup(self, found: Rows, method: str, size: str) -> float:
         return float(found.get((method, size), {}).get("with_setup", math.nan))
+
+
+class Commands:
+    """Seconds of whole commands on the threads of a CPU, and of their start and end."""
+
+    params = (["129x129", "1025x1025"], ["seconds", "start", "setup", "file", "exit"])
+    param_names = ("size", "part")
+    unit = "s"
+    timeout = 600
+
+    def setup_cache(self) -> Rows:
+        return rows("run", "command", "--n=" + ",".join(self.params[0]), "--backend=openmp", "--repeats=9")
+
+    def track_seconds(self, found: Rows, size: str, part: str) -> float:
+        return float(found.get(("later", size), {}).get(part, math.nan))
 
 
 class Operations:

@@ -24,6 +24,7 @@ CHOSEN = {
     **dict.fromkeys(("HALO_YL", "HALO_YU", "HALO_ZL", "HALO_ZU", "MARCH", "HARMONIC", "EVERYWHERE", "ADD"), -1),
     **dict.fromkeys(("AXIS", "KIND", "REVERSED", "DIVIDE", "SECOND_SUM"), -1),
     "SOURCE": 1,
+    "KEPT": 1,
 }
 """Macros whose values a launch gives, each of which would be a compilation more, where a source has numbers for them
 only; and the values of those that are not given."""
@@ -43,7 +44,7 @@ _COMPILE = (
     *("-O0", "-fPIC", "-fvisibility=hidden", "-fno-weak", "-fno-exceptions", "-ffp-contract=off"),
     *("-fsanitize=bounds", "-Wno-attributes", "-Werror=frame-larger-than=16384"),
 )
-_LINK = ("-shared", "-Wl,-Bsymbolic", "-nodefaultlibs", "-lm", "-lgcc", "-lc")
+_LINK = ("-shared", "-Wl,-Bsymbolic", "-nostdlib")  # the interpreter has the libraries of C
 if os.environ.get(RACES):
     _COMPILE += ("-fsanitize=thread", "-g")
 # Fortified longjmp forbids jumps between stacks.
@@ -125,27 +126,35 @@ class Unit:
             self._folder.symlink_to(there.name)
 
     def library(self, kernel: str) -> Path:
-        """A library with a kernel alone, if the source has it: to compile all of them takes much longer.
+        """A library with a kernel, if the source has it.
 
-        Raises `CompilationError` with the compiler's text; lines are those of the source.
+        To compile all of them takes twice as long as one, so the first comes alone (but for its form with a norm), and
+        the second with all the others. Raises `CompilationError` with the compiler's text; lines are those of the
+        source.
         """
         path = self._folder / f"kernel_{kernel}.so"
         with (self._folder / "lock").open("w") as lock:
             # What threads or processes ask for at the same time is compiled once.
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return path if path.exists() else self._compiled(kernel, path)
+            if not path.exists():
+                self._compile(kernel, path)
+        return path
 
-    def _compiled(self, kernel: str, library: Path) -> Path:
+    def _compile(self, kernel: str, library: Path) -> None:
         text = (self._folder / "kernels.ii").read_text()
-        kernels = {match["kernel"]: match for match in _KERNEL.finditer(text)}
+        made = {path.stem for path in self._folder.glob("kernel_*.so")}
+        of_all = {match["kernel"]: match for match in _KERNEL.finditer(text)}
+        wanted = of_all if made else (kernel, f"{kernel}_norm")
+        names = {name for name in of_all if name in wanted and f"kernel_{name}" not in made}
         # The compiler makes nothing of an inline function that no entry refers to.
-        text = _KERNEL.sub(lambda match: match[0] if match["kernel"] == kernel else _without_mark(match), text)
-        entry = _entry(kernels[kernel]) if kernel in kernels else ""
+        text = _KERNEL.sub(lambda match: match[0] if match["kernel"] in names else _without_mark(match), text)
         compiler, _ = _compiler()
-        with _replacing(library) as made:
-            unit = [compiler, *_COMMON, *_COMPILE, "-fpreprocessed", "-x", "c++", "-", "-x", "none"]
-            _run([*unit, str(_runtime(self._shared)), *_LINK, "-o", str(made)], text + entry)
-        return library
+        unit = [compiler, *_COMMON, *_COMPILE, "-fpreprocessed", "-x", "c++", "-", "-x", "none"]
+        with _replacing(library) as made_now:
+            options = (str(_runtime(self._shared)), *_LINK, "-o", str(made_now))
+            _run([*unit, *options], text + "".join(_entry(of_all[name]) for name in names))
+        for name in names - {kernel}:
+            (self._folder / f"kernel_{name}.so").symlink_to(library.name)
 
 
 @contextmanager
@@ -179,12 +188,18 @@ def _runtime(folder: Path) -> Path:
 def _macros(source: str, defines: tuple[str, ...]) -> str:
     """``-DNAME=VALUE`` as lines behind the header, whose own names they then leave alone."""
     values = dict(option.removeprefix("-D").partition("=")[::2] for option in defines)
-    if re.search(r"\bSOURCE\b", source):
-        values.setdefault("SOURCE", str(CHOSEN["SOURCE"]))
+    values = {**{name: str(CHOSEN[name]) for name in ("SOURCE", "KEPT")}, **values}
+    # What a source does not ask for makes no other text of it, which the preprocessor would have to find out.
+    values = {name: value for name, value in values.items() if _is_named(name, source)}
     for number, name in enumerate(CHOSEN):
         if name in values and _is_number(name, source):
             values[name] = f"emulation::view.chosen[{number}]"
     return "".join(f"#define {name} {value or 1}\n" for name, value in values.items())
+
+
+@cache
+def _is_named(name: str, source: str) -> bool:
+    return re.search(rf"\b{name}\b", source) is not None
 
 
 @cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report of a measurement: a table for people, rows for programs, and a figure."""
+"""A report: a table for people, rows for programs, and a figure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a measurement: what was measured and where, and the values by the columns' keys, in SI units.
+    """The result of a measurement or comparison: its title, and the values by the columns' keys, in SI units.
 
     A value that is None or left out is an empty cell. `notes` are lines below the table; `draw` draws the figure.
     """
@@ -47,9 +47,14 @@ class Report:
         rows = tuple({column.key: row.get(column.key) for column in self.columns} for row in self.rows)
         object.__setattr__(self, "rows", rows)
 
-    def cells(self) -> list[list[str]]:
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The headings."""
+        return tuple(column.heading for column in self.columns)
+
+    def cells(self) -> list[tuple[str, ...]]:
         """The cells of the table as text."""
-        return [[_cell(row[column.key], column) for column in self.columns] for row in self.rows]
+        return [tuple(_cell(row[column.key], column) for column in self.columns) for row in self.rows]
 
     def json(self) -> str:
         """One list of rows, with the columns' keys."""
@@ -90,4 +95,6 @@ class Report:
 def _cell(value: Any, column: Column) -> str:
     if value is None:
         return ""
+    if isinstance(value, tuple):
+        return " x ".join(map(str, value))
     return format(value if column.scale == 1.0 else value * column.scale, column.form)
