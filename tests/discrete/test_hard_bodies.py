@@ -109,6 +109,23 @@ def test_iterations_are_at_most_one_and_a_half_times_those_of_the_empty_box(shap
         assert max(full) <= (1.34 if len(shape) == 3 else 1.17) * empty
 
 
+def test_a_coarse_node_that_next_to_nothing_depends_on_spoils_no_cycle() -> None:
+    """Beside these discs one on a third grid has a diagonal of 1e-8 where others have 1e3."""
+    discs = (
+        (0.59838, 0.27922, 0.1275),
+        (0.25767, 0.2197, 0.14664),
+        (0.33722, 0.05776, 0.10564),
+        (0.51332, 0.21006, 0.08439),
+    )
+    bodies = [
+        poisson.Body(f"hypot(x - {x}, y - {y}) < {r}", **({"neumann": 0.0} if number else {"dirichlet": 1.0}))
+        for number, (x, y, r) in enumerate(discs)
+    ]
+    for surface in SURFACES:
+        box = poisson.Problem.on_box((146, 146), f=1.0, boundary="sin(3*x)", bodies=bodies, surface=surface)
+        assert poisson.solve(box, "cg", backend="openmp").iterations <= 10
+
+
 @pytest.mark.parametrize("kind", ["dirichlet", "floating"])
 @pytest.mark.parametrize("shape", [(29,), (28, 30), (9, 8, 10)], ids=str)
 def test_insulators_over_other_bodies(shape: tuple[int, ...], kind: str) -> None:

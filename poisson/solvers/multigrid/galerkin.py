@@ -130,7 +130,11 @@ def halved_axes(operations: StencilOperations) -> tuple[bool, ...]:
 
 
 def largest_eigenvalue(operations: StencilOperations) -> float:
-    """A bound on the eigenvalues of D⁻¹A, nearly always, by the power method."""
+    """A bound on the eigenvalues of D⁻¹A, nearly always, by the power method.
+
+    Sizes are those in the inner product of V D, in which D⁻¹A is self-adjoint: they grow from step to step by no more
+    than the largest eigenvalue, and a node whose diagonal is next to nothing has no part in them.
+    """
     backend, stencil = operations.backend, operations.stencil
     shape, place = stencil.array_shape, backend.reduction()
     v, r = rough_values(backend, stencil.lattice), backend.empty(shape)
@@ -139,9 +143,9 @@ def largest_eigenvalue(operations: StencilOperations) -> float:
         operations.residual(v, None, r)
         operations.diagonal_solve(r, v, -1.0)
         if step >= STEPS - 2:
-            operations.norm(v, place)
-            sizes.append(math.sqrt(backend.read(place)[0]))
-    return BEYOND * sizes[1] / sizes[0] if sizes[0] > 0.0 else LARGEST
+            operations.dot(v, r, place)
+            sizes.append(-backend.read(place)[0])
+    return BEYOND * math.sqrt(sizes[1] / sizes[0]) if sizes[0] > 0.0 else LARGEST
 
 
 def galerkin_inverse(operations: Operations, singular: bool) -> NDArray[np.float64]:
