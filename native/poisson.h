@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 16
+#define POISSON_ABI_VERSION 17
 
 #ifdef __cplusplus
 extern "C" {
@@ -145,6 +145,21 @@ typedef struct {
     const int64_t* starts;
     const double* factors;
 } poisson_clusters;
+
+/* `count` rows of a sparse matrix (poisson/discrete/sparse_rows.py): the places of their nodes in an array, where the
+ * entries of each begin, and the places of these in the array that they are read from. `found` has room for a number of
+ * each row. */
+typedef struct {
+    int64_t count;
+    const int64_t* places;
+    const int64_t* starts;
+    const int64_t* beside;
+    const double* weights;
+    const double* own;
+    const double* constant;
+    double* found;
+    int32_t threads;
+} poisson_rows;
 
 /* A transform of `length` values as a convolution in `padded` ones, a product of 8, 5, 4, 3 and 2 of which there are
  * two factors at least; the factors end with a zero. roots (e^(-2 pi i n / padded)), chirp (e^(-i pi n^2 / length)) and
@@ -390,6 +405,8 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
         const poisson_weighted* transfer, void* out, int32_t out_single);                                              \
     poisson_status poisson_correct_clusters_##suffix(                                                                  \
         const poisson_clusters* clusters, const real* r, real* u);                                                     \
+    poisson_status poisson_replace_rows_##suffix(                                                                      \
+        const poisson_rows* rows, const real* x, const real* u, real* out);                                            \
     poisson_status poisson_smooth_##suffix(                                                                            \
         const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
         int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \

@@ -25,6 +25,7 @@ from poisson.backends.base import Backend, Operations
 from poisson.backends.inverses import DividedInverseOperations, InverseOperations
 from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.registry import AUTO, NAMES, backend_names
+from poisson.backends.rows import RowOperations
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
 from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
 from poisson.case import json_schema
@@ -32,6 +33,7 @@ from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import CONDITIONS
 from poisson.mesh.differences import Differences
@@ -174,6 +176,7 @@ _C_SUBJECTS: Mapping[type | None, tuple[str, ...]] = MappingProxyType(
         FullStencil: ("const poisson_stencil* stencil",),
         StencilTransfer: ("const poisson_weighted* transfer",),
         Clusters: ("const poisson_clusters* clusters",),
+        SparseRows: ("const poisson_rows* rows",),
         None: (),
     }
 )
@@ -217,6 +220,7 @@ BOUND: Mapping[type, type] = MappingProxyType(
         FullStencil: StencilOperations,
         StencilTransfer: StencilTransferOperations,
         Clusters: ClusterOperations,
+        SparseRows: RowOperations,
         Inverse: InverseOperations,
         DividedInverse: DividedInverseOperations,
     }

@@ -203,7 +203,7 @@ BACKEND_UNITS = {"backends", "run", "perf", "cli"}
 
 IMPLEMENTATION = re.compile("gpu|openmp|cupy", re.IGNORECASE)
 
-NO_BACKENDS = "base|inverses|operations|processors|registry|probe|stencils|transfers"
+NO_BACKENDS = "base|inverses|operations|processors|registry|probe|rows|stencils|transfers"
 
 
 def backends_named(source: str, module: str) -> list[str]:

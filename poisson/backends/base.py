@@ -32,6 +32,7 @@ from poisson.backends.subjects import require_plain
 if TYPE_CHECKING:
     from poisson.backends.inverses import DividedInverseOperations, InverseOperations
     from poisson.backends.probe import Probe
+    from poisson.backends.rows import RowOperations
     from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
     from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
     from poisson.discrete.clusters import Clusters
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from poisson.discrete.face_fields import FaceFields
     from poisson.discrete.full_stencil import FullStencil, StencilTransfer
     from poisson.discrete.inverse import DividedInverse, Inverse
+    from poisson.discrete.sparse_rows import SparseRows
     from poisson.discrete.transfer import Interpolation, Transfer
     from poisson.mesh.differences import Differences
     from poisson.mesh.lattice import Lattice
@@ -209,6 +211,8 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def bind(self, subject: StencilTransfer) -> StencilTransferOperations: ...
     @overload
     def bind(self, subject: Clusters) -> ClusterOperations: ...
+    @overload
+    def bind(self, subject: SparseRows) -> RowOperations: ...
     @overload
     def bind(self, subject: DividedInverse) -> DividedInverseOperations: ...
     @overload

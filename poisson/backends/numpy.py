@@ -15,6 +15,7 @@ from poisson.backends.base import Array, Backend, Operations, Reduction, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.numpy_stencils import NumpyClusters, NumpyStencil, NumpyStencilTransfer
 from poisson.backends.probe import Pace, Probe
+from poisson.backends.rows import RowOperations
 from poisson.backends.slabs import ScipySlab
 from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
 from poisson.backends.transforms import ScipyInverse
@@ -22,6 +23,7 @@ from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import array_axis
 from poisson.mesh.boundary import Rule
@@ -266,6 +268,17 @@ class NumpyProbe(Probe):
         return multiply, 2.0 * rows**3
 
 
+class NumpyRows(RowOperations):
+    """Rows of a sparse matrix at a few nodes."""
+
+    def replace_rows(self, x: Array, u: Array, out: Array) -> None:
+        rows = self.rows
+        found = rows.own * np.take(x, rows.nodes) + rows.constant
+        row = np.repeat(np.arange(rows.nodes.size), np.diff(rows.starts))
+        np.add.at(found, row, rows.weights * np.take(u, rows.beside))
+        np.put(out, rows.nodes, found)
+
+
 class NumpyBackend(Backend):
     """Arrays are NumPy arrays of the grid's shape."""
 
@@ -281,6 +294,7 @@ class NumpyBackend(Backend):
             FullStencil: NumpyStencil,
             StencilTransfer: NumpyStencilTransfer,
             Clusters: NumpyClusters,
+            SparseRows: NumpyRows,
             Inverse: ScipyInverse,
             DividedInverse: ScipySlab,
         }

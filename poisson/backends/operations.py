@@ -18,6 +18,7 @@ from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
@@ -342,6 +343,7 @@ OPERATIONS = _table(
         lambda transfer: (2 + 6 * len(transfer.fine.offsets)) * (1 + len(transfer.directions)),
     ),
     OperationSpec("correct_clusters", Clusters, (_read("r"), _both("u"))),
+    OperationSpec("replace_rows", SparseRows, (_read("x", pointwise=True), _read("u"), _both("out")), radius=1),
 )
 """The operations that every backend has of its own."""
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Values at few nodes of an array, and the rows of the operator beside surfaces."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.sparse_rows import SparseRows
+from poisson.mesh.lattice import Lattice
 from poisson.problem.sampling import Block
 
 Values = NDArray[np.float64]
@@ -94,20 +96,19 @@ class Rows:
     left outside of the bodies.
 
     `index`: of the M nodes in an array. `beside`: of their neighbours, for each side of each axis, shape ``(K, M)``.
-    `weights`: which rows have a first one, a second and so on, for which node of the array, and the weight. `terms`:
-    what the surfaces add to f there. `links`: the part of the diagonal that each whole link has, of the shape of
-    `beside`. `rest`: c without the terms of the surfaces. `pull`, `give`: what u of the neighbours and r are multiplied
-    by in the u that leaves a row without a residual. `share`: the part of the control volume outside of the bodies.
-    `nodes`: their places on the whole grid in C order. `place`: their numbers among the nodes of all processes beside
-    surfaces, of which there are `size`. `ends`: their ends of cut links among all of `Cuts`. `extra`: what g of each is
-    multiplied by in `constant`.
+    `weights`: of the shape of `beside`; 0 for what is inside. `terms`: what the surfaces add to f there. `links`: the
+    part of the diagonal that each whole link has, of the shape of `beside`. `rest`: c without the terms of the
+    surfaces. `pull`, `give`: what u of the neighbours and r are multiplied by in the u that leaves a row without a
+    residual. `share`: the part of the control volume outside of the bodies. `nodes`: their places on the whole grid in
+    C order. `place`: their numbers among the nodes of all processes beside surfaces, of which there are `size`. `ends`:
+    their ends of cut links among all of `Cuts`. `extra`: what g of each is multiplied by in `constant`.
     """
 
     index: tuple[Indices, ...]
     beside: tuple[Indices, ...]
     scale: Values
     diagonal: Values
-    weights: tuple[tuple[Any, ...], ...]
+    weights: Values
     constant: Values
     terms: Values
     links: Values
@@ -121,30 +122,26 @@ class Rows:
     ends: Indices
     extra: Values
 
-    def on(self, xp: ModuleType) -> "Rows":
-        """The same for arrays of a module, numpy or that of a device."""
-        if xp is np:
-            return self
-        index, beside = (tuple(map(xp.asarray, each)) for each in (self.index, self.beside))
-        weights = tuple((xp.asarray(row), tuple(map(xp.asarray, at)), xp.asarray(w)) for row, at, w in self.weights)
-        names = ("scale", "diagonal", "constant", "terms", "pull", "give")
-        values = {name: xp.asarray(getattr(self, name)) for name in names}
-        return replace(self, index=index, beside=beside, weights=weights, **values)
+    def of_residual(self, lattice: Lattice) -> SparseRows:
+        """The rows that make r = f − A u of the symmetric form that of this one."""
+        return self._rows(lattice, -1.0, -self.scale * self.constant)
 
-    def correct(self, u: Any, r: Any) -> None:
-        """Make the residual of the symmetric form that of this one."""
-        r[self.index] = self.scale * (r[self.index] - self._more(u) - self.constant)
+    def of_product(self, lattice: Lattice) -> SparseRows:
+        """The rows that make A u of the symmetric form that of this one."""
+        return self._rows(lattice, 1.0, np.zeros(self.scale.size))
 
-    def multiply(self, u: Any, au: Any) -> None:
-        """Make A u of the symmetric form that of this one."""
-        au[self.index] = self.scale * (au[self.index] + self._more(u))
+    def of_relaxation(self, lattice: Lattice) -> SparseRows:
+        """The values that leave these rows of r = A u without a residual, given r and u of their neighbours."""
+        nodes, beside = self._numbers(lattice)
+        return SparseRows.of(lattice, nodes, self.give, np.zeros(nodes.size), zip(beside, self.pull, strict=True))
 
-    def relax(self, r: Any, u: Any, found: Any) -> None:
-        """Write the values that leave these rows of r = A u without a residual, given those of their neighbours."""
-        found[self.index] = self.give * r[self.index] + (self.pull * u[self.beside]).sum(axis=0)
+    def _rows(self, lattice: Lattice, sign: float, constant: Values) -> SparseRows:
+        nodes, beside = self._numbers(lattice)
+        weights = sign * self.scale * np.vstack([self.diagonal, -self.weights])
+        entries = zip((nodes, *beside), weights, strict=True)
+        return SparseRows.of(lattice, nodes, self.scale, constant, entries)
 
-    def _more(self, u: Any) -> Any:
-        found = self.diagonal * u[self.index]
-        for rows, beside, weights in self.weights:
-            found[rows] -= weights * u[beside]
-        return found
+    def _numbers(self, lattice: Lattice) -> tuple[Indices, Indices]:
+        """The numbers of the nodes of these rows, and of their neighbours, in an array."""
+        nodes, beside = (np.ravel_multi_index(at, lattice.array_shape) for at in (self.index, self.beside))
+        return nodes, beside

@@ -190,18 +190,12 @@ def _rows(
     scale = np.divide(before, after, out=np.ones(size), where=after > 0.0)
     give = np.divide(1.0, before, out=np.zeros(size), where=before > 0.0)
     weights, links_left = (each.reshape(2 * dimension, size) for each in (weights, links_left))
-    sides_of = np.unravel_index(beside.reshape(2 * dimension, size), lattice.array_shape)
-    # Most rows have one weight, that of the link on the other side of a surface.
-    rows_of, which = np.nonzero(weights.T)
-    number = np.arange(rows_of.size) - np.searchsorted(rows_of, rows_of)
-    columns = [number == column for column in range(int(number.max(initial=-1)) + 1)]
-    packed = [(rows_of[here], which[here]) for here in columns]
     return Rows(
         index=here,
-        beside=sides_of,
+        beside=np.unravel_index(beside.reshape(2 * dimension, size), lattice.array_shape),
         scale=scale,
         diagonal=extra.sum(axis=(0, 1)),
-        weights=tuple((at, tuple(part[to, at] for part in sides_of), weights[to, at]) for at, to in packed),
+        weights=weights,
         constant=constant,
         terms=surface.terms[place],
         links=links_left,

@@ -16,6 +16,7 @@ PARTS = {
     "blocked": (*_PASSES, "multigrid/blocked.hip"),
     "smooth": (*_PASSES, "multigrid/smooth.hip"),
     "vectors": ("operator/operator.h", "operator/vectors.hip"),
+    "rows": ("operator/rows.hip",),
     "transfer": ("operator/operator.h", "multigrid/window.h", "multigrid/transfer.hip"),
     "grids": ("operator/operator.h", "multigrid/window.h", "multigrid/grids.hip"),
     "full": (*_STENCILS, "stencils/full.hip"),

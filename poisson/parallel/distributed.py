@@ -25,6 +25,7 @@ from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.share import agreed
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
@@ -38,6 +39,7 @@ from poisson.parallel.operations import (
     DistributedInterpolation,
     DistributedInverse,
     DistributedOperations,
+    DistributedRows,
     DistributedTransfer,
 )
 from poisson.parallel.recording import Noting, Recording
@@ -71,6 +73,7 @@ class DistributedBackend(Backend):
             FullStencil: DistributedStencil,
             StencilTransfer: DistributedStencilTransfer,
             Clusters: DistributedClusters,
+            SparseRows: DistributedRows,
         }
     )
     any_axis = True

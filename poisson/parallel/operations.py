@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 from poisson.backends.base import Array, Operations
 from poisson.backends.inverses import InverseOperations
+from poisson.backends.rows import RowOperations
 from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
 from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
@@ -314,3 +316,20 @@ def _values(array: DividedArray | None) -> Array | None:
 def _distributed(transfer: TransferOperations) -> DistributedTransfer:
     assert isinstance(transfer, DistributedTransfer)
     return transfer
+
+
+class DistributedRows(RowOperations):
+    """Rows of a sparse matrix at nodes that this process owns: beside those, nothing of what is written is right."""
+
+    backend: DistributedBackend
+
+    def __init__(self, backend: DistributedBackend, rows: SparseRows) -> None:
+        super().__init__(backend, rows)
+        self._lattice = Exchanging(backend, backend.halo_of(rows.lattice))
+        self._local = backend.local.bind(rows)
+
+    def replace_rows(self, x: Array, u: Array, out: Array) -> None:
+        self._lattice.need(x, 0)
+        self._lattice.need(u, 1)
+        self._local.replace_rows(x.values, u.values, out.values)
+        self._lattice.leave(out, 0)

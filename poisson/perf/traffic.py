@@ -15,6 +15,7 @@ from poisson.backends.operations import ALL, ARRAYS, OPERATIONS, Role
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.problem.problem import Problem
 
 NORM_FLOPS = 2
@@ -73,6 +74,9 @@ def _apart(call: Call) -> int:
     subject = call.subject
     if isinstance(subject, Clusters):
         return int(subject.nodes.nbytes + subject.starts.nbytes + subject.factors.nbytes)
+    if isinstance(subject, SparseRows):
+        tables = (subject.nodes, subject.starts, subject.beside, subject.weights, subject.own, subject.constant)
+        return sum(table.nbytes for table in tables)
     if not isinstance(subject, FullStencil | StencilTransfer):
         return 0
     stencil = subject if isinstance(subject, FullStencil) else subject.fine
@@ -91,6 +95,13 @@ def _clusters(call: Call) -> tuple[int, int]:
     """At the nodes of clusters a product and a sum, and what is added."""
     assert isinstance(call.subject, Clusters)
     return 3 * call.subject.nodes.size, 3 * call.subject.nodes.size
+
+
+def _rows(call: Call) -> tuple[int, int]:
+    """At the nodes of the rows x and what is written, and a value of u, a product and a sum for each entry."""
+    assert isinstance(call.subject, SparseRows)
+    nodes, entries = call.subject.nodes.size, call.subject.beside.size
+    return 2 * nodes + entries, 2 * (nodes + entries)
 
 
 def _fast_solve(call: Call) -> tuple[int, int]:
@@ -129,6 +140,7 @@ def _faces(call: Call) -> tuple[int, int]:
 SPECIAL: Mapping[str, Callable[[Call], tuple[int, int]]] = MappingProxyType(
     {
         **{"boundary_conditions": _faces, "dense": _dense, "smooth": _smooth, "correct_clusters": _clusters},
+        "replace_rows": _rows,
         **dict.fromkeys(("fast_solve", "slab_condense", "slab_expand"), _fast_solve),
     }
 )

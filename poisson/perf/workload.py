@@ -17,6 +17,7 @@ from poisson.backends.operations import ALL, ARRAYS, DIRECT, Argument, Operation
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import ResourceError
 from poisson.mesh.axis import Axis
@@ -31,10 +32,10 @@ MOST_ARRAYS = 8
 MEASURED = frozenset(
     name
     for name, spec in ALL.items()
-    if name not in DIRECT and spec.subject not in (FullStencil, StencilTransfer, Clusters)
+    if name not in DIRECT and spec.subject not in (FullStencil, StencilTransfer, Clusters, SparseRows)
 )
-"""The operations that `every_operation` runs: not those of full stencils, whose coefficients take many arrays, nor
-direct solutions, which `poisson.perf.benchmark.solve` measures."""
+"""The operations that `every_operation` runs: not those of full stencils, whose coefficients take many arrays, nor of
+what goes with these, nor direct solutions, which `poisson.perf.benchmark.solve` measures."""
 FULL_ARRAYS = 16
 """Arrays of the grid's size that `every_full_operation` holds at the most, half of them of float32 coefficients."""
 STRONG = 0.06
@@ -196,7 +197,7 @@ def every_operation(backend: Backend, grid: Lattice) -> Ledger:
 
 
 def every_full_operation(backend: Backend, grid: Lattice) -> Ledger:
-    """The same with the operations of a full stencil, of weights along all axes, and of clusters.
+    """The same with the operations of a full stencil, of weights along all axes, of clusters and of sparse rows.
 
     Coefficients and weights are float32.
     """
@@ -219,7 +220,15 @@ def every_full_operation(backend: Backend, grid: Lattice) -> Ledger:
     between.restrict(f, coarse)
     between.prolong_add(coarse, out)
     stand_in.bind(operations.clusters(STRONG)).correct_clusters(f, out)
+    stand_in.bind(some_rows(lattice)).replace_rows(f, u, out)
     return ledger
+
+
+def some_rows(lattice: Lattice) -> SparseRows:
+    """Rows at one of fifty nodes, which look at the next one."""
+    nodes = np.arange(0, lattice.nodes - 1, 50)
+    ones = np.ones(nodes.size)
+    return SparseRows.of(lattice, nodes, 0.5 * ones, 0.0 * ones, [(nodes + 1, 0.5 * ones)])
 
 
 def random_stencil(backend: Backend, lattice: Lattice) -> FullStencil:

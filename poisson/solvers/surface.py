@@ -54,9 +54,8 @@ class SurfaceOperations(Operations):
         self.symmetric, self.corrects, self._surface = symmetric, surface.corrects, surface
         backend, coefficients = symmetric.backend, symmetric.operator.coefficients
         assert coefficients is not None and coefficients.beside is not None
-        self._on_host = coefficients.beside
-        with backend.ordered():
-            self.rows = self._on_host.on(backend.array_module) if backend.views else self._on_host
+        self.rows, lattice = coefficients.beside, symmetric.operator.lattice
+        self._residual = backend.bind(self.rows.of_residual(lattice))
 
     @classmethod
     def of(cls, symmetric: Operations, surface: Surface) -> SurfaceOperations:
@@ -69,7 +68,7 @@ class SurfaceOperations(Operations):
             self.symmetric.residual(u, f, r, result)
             return
         self.symmetric.residual(u, f, r)
-        self.change(r, lambda values, at: self.rows.correct(at(u), values))
+        self._residual.replace_rows(r, u, r)
         if result is not None:
             self.symmetric.norm(r, result)
 
@@ -105,12 +104,11 @@ class SurfaceOperations(Operations):
 
     def go_over(self, surface: Surface) -> None:
         """Go over to surfaces with other values."""
-        rows, backend = self._on_host, self.symmetric.backend
+        rows = self.rows
         row, constant = np.searchsorted(rows.nodes, surface.cuts.node[rows.ends]), np.zeros(rows.nodes.size)
         np.add.at(constant, row, -rows.extra * surface.given[rows.ends])
-        self._surface, self._on_host = surface, replace(rows, constant=constant, terms=surface.terms[rows.place])
-        with backend.ordered():
-            self.rows = self._on_host.on(backend.array_module) if backend.views else self._on_host
+        self._surface, self.rows = surface, replace(rows, constant=constant, terms=surface.terms[rows.place])
+        self._residual = self.symmetric.backend.bind(self.rows.of_residual(self.symmetric.operator.lattice))
 
     def charges(self, u: Array, f: Array, problem: Problem) -> dict[str, float]:
         """The charges of the bodies (`poisson.discrete.charges`), or the part of them that this process has."""
@@ -118,7 +116,7 @@ class SurfaceOperations(Operations):
 
         f = self.symmetric.settled(f)
         values = self.at_surfaces(u), self._at(u, self.rows.beside), self.at_surfaces(f)
-        return charges(problem, self._surface, self._on_host, *values)
+        return charges(problem, self._surface, self.rows, *values)
 
     def _at(self, array: Array, index: Any) -> Values:
         backend = self.symmetric.backend
@@ -184,6 +182,9 @@ class BiConjugateGradients(_Beside):
         shape = operations.symmetric.operator.array_shape
         self._shadow, self._p, self._v, self._z = (self._backend.empty(shape) for _ in range(4))
         self._copy = self._backend.empty(shape)
+        rows, lattice = operations.rows, operations.symmetric.operator.lattice
+        self._relaxation = self._backend.bind(rows.of_relaxation(lattice))
+        self._rows = self._backend.bind(rows.of_product(lattice))
 
     def run(self, task: Task) -> SolveResult:
         operations, backend = self._operations, self._backend
@@ -236,14 +237,14 @@ class BiConjugateGradients(_Beside):
         The preconditioner knows the symmetric form; a sweep over the rows that differ from it saves one or two
         iterations.
         """
-        z, rows = self._z, self._operations.rows
+        z = self._z
         if self._preconditioner is None:
             z = r
         else:
             self._preconditioner.apply(r, z)
-            self._operations.change(z, lambda values, at: rows.relax(at(r), at(z), values))
+            self._relaxation.replace_rows(r, z, z)
         self._operations.symmetric.direction(z, 0.0, z, self._copy, out, self._place)
-        self._operations.change(out, lambda values, at: rows.multiply(at(self._copy), values))
+        self._rows.replace_rows(out, self._copy, out)
 
     def _product(self, x: Array, y: Array) -> float:
         self._operations.symmetric.dot(x, y, self._place)

@@ -25,9 +25,10 @@ from poisson.backends.operations import ALL, Role
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.mesh.boundary import Rule
 
-FULL = (FullStencil, StencilTransfer, Clusters)
+FULL = (FullStencil, StencilTransfer, Clusters, SparseRows)
 LINKS = [name for name in TABLE if ALL[name].subject not in FULL]
 
 

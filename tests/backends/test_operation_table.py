@@ -35,6 +35,7 @@ from poisson.backends.openmp.library import (
     FacesStructure,
     LineStructure,
     OperatorStructure,
+    RowsStructure,
     Signatures,
     StaggeredStructure,
     StencilStructure,
@@ -43,12 +44,14 @@ from poisson.backends.openmp.library import (
 )
 from poisson.backends.openmp.studies import STUDIES, TYPED_STUDIES
 from poisson.backends.operations import ALL, DIRECT, OPERATIONS, Role, operations_of
+from poisson.backends.rows import RowOperations
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
 from poisson.backends.transfers import DifferenceOperations, InterpolationOperations, TransferOperations
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
@@ -63,6 +66,7 @@ BOUND = {
     FullStencil: StencilOperations,
     StencilTransfer: StencilTransferOperations,
     Clusters: ClusterOperations,
+    SparseRows: RowOperations,
     Inverse: InverseOperations,
     DividedInverse: DividedInverseOperations,
     None: Backend,
@@ -84,7 +88,7 @@ FURTHER_METHODS = {Backend: {"capture", "mark", "seconds", "bind", "prepare"}, O
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
     *("smooth", "smooth_norm", "interpolate_gather", "take"),
-    *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add"),
+    *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add", "rows_put"),
     *("clusters_begin", "clusters_join", "clusters_label", "clusters_held"),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary", "tridiagonal"),
     *("slab_condense", "slab_expand", "along_radius", "divergence", "subtract_gradient"),
@@ -203,6 +207,7 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "poisson_stencil": StencilStructure,
     "poisson_weighted": WeightedStructure,
     "poisson_clusters": ClustersStructure,
+    "poisson_rows": RowsStructure,
     "poisson_staggered": StaggeredStructure,
 }
 
@@ -236,6 +241,7 @@ OF_SUBJECT = {
     FullStencil: ["stencil"],
     StencilTransfer: ["transfer"],
     Clusters: ["clusters"],
+    SparseRows: ["rows"],
     None: [],
 }
 """What the header names before the arguments of an operation."""

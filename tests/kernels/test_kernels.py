@@ -38,7 +38,7 @@ from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.staggered import Staggered
-from poisson.perf.workload import MEASURED, Workload
+from poisson.perf.workload import MEASURED, Workload, some_rows
 from poisson.problem.problem import Problem
 from poisson.solvers.multigrid.hierarchy import coarser
 
@@ -198,6 +198,7 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     starts = np.array([0, 9, 9000])  # a small cluster, and a large one of several pieces
     clusters = Clusters(lattice, np.arange(9000, dtype=np.int32), starts, np.ones(2))
     backend.bind(clusters).correct_clusters(u, out)
+    backend.bind(some_rows(lattice)).replace_rows(u, u, u)
     operations.clusters(0.1)
 
 

@@ -14,11 +14,12 @@ from poisson.backends.operations import ALL
 from poisson.cli import main
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.perf.benchmark import operations
 from poisson.perf.benchmark.operations import COLUMNS, bench
 from poisson.perf.workload import MEASURED
 
-FULL = {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters)}
+FULL = {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters, SparseRows)}
 
 pytestmark = pytest.mark.usefixtures("short_measurements")
 

@@ -17,6 +17,7 @@ from poisson.backends.operations import ALL, DIRECT, Argument, OperationSpec, Ro
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import FIXED, Coefficients, Operator
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
@@ -166,6 +167,8 @@ def subjects(backend: Backend, spec: OperationSpec, a: Operator, below: Below) -
         yield a
     elif spec.subject is FullStencil:
         yield from stencils_on(backend, a.lattice)
+    elif spec.subject is SparseRows:
+        yield from rows_on(a.lattice)
     elif spec.subject is Clusters:
         yield from clusters_on(a.lattice)
     elif spec.subject is StencilTransfer:
@@ -181,6 +184,18 @@ def subjects(backend: Backend, spec: OperationSpec, a: Operator, below: Below) -
             else:
                 yield from (Interpolation(coarse, a, everywhere) for everywhere in (False, True))
                 yield Interpolation(a, coarse)
+
+
+def rows_on(lattice: Lattice) -> Iterator[SparseRows]:
+    """Rows at no node, at some of them and at all, which look at any nodes; some have no entry."""
+    rng = np.random.default_rng(lattice.nodes)
+    for part in (0.0, 0.3, 1.0):
+        nodes = np.flatnonzero(rng.random(lattice.nodes) < part)
+        own, constant = rng.standard_normal((2, nodes.size))
+        entries = [(rng.integers(lattice.nodes, size=nodes.size), rng.standard_normal(nodes.size)) for _ in range(3)]
+        missing = rng.random((3, nodes.size)) < 0.4
+        entries = [(at, np.where(none, 0.0, weights)) for (at, weights), none in zip(entries, missing, strict=True)]
+        yield SparseRows.of(lattice, nodes, own, constant, entries)
 
 
 def choices(spec: OperationSpec, a: Operator, depth: int) -> Iterator[dict[str, Any]]:

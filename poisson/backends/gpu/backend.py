@@ -28,6 +28,7 @@ from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import mask_of, masked
 from poisson.backends.gpu.probe import GpuProbe
+from poisson.backends.gpu.rows import GpuRows
 from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
 from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
@@ -39,6 +40,7 @@ from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
@@ -203,6 +205,7 @@ class GpuBackend(Launcher):
             FullStencil: GpuStencil,
             StencilTransfer: GpuStencilTransfer,
             Clusters: GpuClusters,
+            SparseRows: GpuRows,
             Inverse: GpuInverse,
             DividedInverse: GpuSlab,
         }

@@ -13,7 +13,7 @@ from poisson.backends.base import Array
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.shapes import WEIGHTS_SHAPE
-from poisson.backends.gpu.tables import tabulated
+from poisson.backends.gpu.tables import on_device, tabulated
 from poisson.backends.stencils import ClusterOperations
 from poisson.discrete.clusters import DAMPING, LOOSE, Clusters
 from poisson.discrete.operator import Operator
@@ -160,16 +160,6 @@ def _held(xp: ModuleType, nodes: Any, first: Any, starts: Any, held: Any, most: 
     counts = counts[kept]
     starts = xp.concatenate([xp.zeros(1, np.int64), xp.cumsum(counts)])
     return nodes, starts, DAMPING / loose[kept], (counts * counts).sum()
-
-
-def on_device(backend: Launcher, values: Any) -> Any:
-    """Values on the device: where they are, or copied."""
-    if not isinstance(values, np.ndarray):
-        return values
-    array = backend.runtime.allocate(max(1, values.size), values.dtype)
-    if values.size:
-        backend.runtime.upload(values, array[: values.size])
-    return array
 
 
 def on_host(backend: Launcher, values: Any) -> Any:

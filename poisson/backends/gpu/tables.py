@@ -68,3 +68,13 @@ def tabulated(operator: Operator) -> tuple[str, ...]:
     """The macro that tells a kernel which axes have tables."""
     axes = sum(1 << axis for axis, line in enumerate(operator.lattice.axes) if line.tabulated)
     return (f"-DTABULATED={axes}",) if axes else ()
+
+
+def on_device(backend: Launcher, values: Any) -> Any:
+    """Values on the device: where they are, or copied."""
+    if not isinstance(values, np.ndarray):
+        return values
+    array = backend.runtime.allocate(max(1, values.size), values.dtype)
+    if values.size:
+        backend.runtime.upload(values, array[: values.size])
+    return array

@@ -28,12 +28,14 @@ from poisson.backends.openmp.operations import (
     OpenmpTransfer,
 )
 from poisson.backends.openmp.probe import OpenmpProbe
+from poisson.backends.openmp.rows import OpenmpRows
 from poisson.backends.openmp.stencils import OpenmpClusters, OpenmpStencil, OpenmpStencilTransfer
 from poisson.backends.processors import default_threads
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import FORKED, BackendUnavailable
 from poisson.mesh.differences import Differences
@@ -72,6 +74,7 @@ class OpenmpBackend(Backend):
             FullStencil: OpenmpStencil,
             StencilTransfer: OpenmpStencilTransfer,
             Clusters: OpenmpClusters,
+            SparseRows: OpenmpRows,
         }
     )
 

@@ -19,11 +19,12 @@ from poisson.backends.processors import run_time_was_loaded, short_waits, waitin
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
+from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 16
+ABI_VERSION = 17
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -120,6 +121,16 @@ class ClustersStructure(Structure):
     )
 
 
+class RowsStructure(Structure):
+    """Rows of a sparse matrix at a few nodes: poisson_rows."""
+
+    _fields_ = (
+        ("count", c_int64),
+        *((name, c_void_p) for name in ("places", "starts", "beside", "weights", "own", "constant", "found")),
+        ("threads", c_int32),
+    )
+
+
 class ConvolutionStructure(Structure):
     """A transform of any length: poisson_convolution."""
 
@@ -210,6 +221,7 @@ _SUBJECTS: dict[type | None, tuple[Any, ...]] = {
     FullStencil: (POINTER(StencilStructure),),
     StencilTransfer: (POINTER(WeightedStructure),),
     Clusters: (POINTER(ClustersStructure),),
+    SparseRows: (POINTER(RowsStructure),),
     None: (),
 }
 _ARGUMENTS: dict[Role, tuple[Any, ...]] = {

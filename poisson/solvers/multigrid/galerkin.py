@@ -56,7 +56,7 @@ WEAK = 4.0
 SMOOTHED = 0.25
 """The part of the spectrum of D⁻¹A, from its end down, below which the coarse grid takes over."""
 
-STEPS, BEYOND = 15, 1.05
+STEPS, BEYOND = 8, 1.1
 """The largest eigenvalue is that many steps of the power method say, times this."""
 
 SINGULAR = 1e-13
