@@ -28,6 +28,7 @@ public:
     explicit Joined(const Nodes& nodes) : above(some<int32_t>(nodes)) {}
     explicit operator bool() const { return bool(above); }
     void alone(int64_t n) { above[n] = int32_t(n); }
+    void follow(int64_t n, int64_t before) { above[n] = above[before]; }
     int32_t least_of(int32_t n) {
         for (;;) {
             const int32_t next = at(n);
@@ -92,31 +93,60 @@ public:
                 for (int64_t i = 1; i < nx - 1; ++i) root[i] += double(link[i]);
             }
             for (int64_t i : {int64_t(0), nx - 1}) root[i] = at_node<false>(row, nodes.x, i).diagonal;
-            const bool free = nodes.free(j, k);
-            for (int64_t i = 0; i < nx; ++i)
-                root[i] = free && nodes.x.free(i) && root[i] > 0 ? std::sqrt(root[i]) : INFINITY;
+            const double all = nodes.free(j, k) ? 0 : INFINITY;
+#pragma omp simd
+            for (int64_t i = 0; i < nx; ++i) root[i] = root[i] > 0 ? std::sqrt(root[i]) + all : INFINITY;
+            for (int64_t i : {int64_t(0), nx - 1})
+                if (!nodes.x.free(i)) root[i] = INFINITY;
+            // Along a row no other thread joins yet.
+            if (along_x < 0) return;
+            const C* const link =
+                static_cast<const C*>(s.coefficients) + nodes.row(j, k) + (along_x + 1) * nodes.values();
+            for (int64_t i = 0, n = nx * number; i < nx - 1; ++i, ++n)
+                if (double(link[i]) > threshold * root[i] * root[i + 1]) joined.follow(n + 1, n);
         });
     }
 
-    void join_strong() {
+    // Whether any are.
+    bool join_strong() {
+        bool strong = false;
         for_each_row([&](int64_t number, int64_t j, int64_t k) {
             const C* const own = static_cast<const C*>(s.coefficients) + nodes.row(j, k);
             const double* const root = roots.get() + nx * number;
+            bool any = false;
             for (int n = 0; n < s.offsets; ++n) {
                 const int64_t there = nodes.number(j + s.offset[n][1], k + s.offset[n][2]);
                 if (there < 0) continue;
                 const C* const link = own + (n + 1) * nodes.values();
                 const double* const other = roots.get() + nx * there;
-                for (int64_t i = 0; i < nx; ++i) {
-                    const int64_t beside = nodes.x.node(i + s.offset[n][0]);
-                    if (beside >= 0 && double(link[i]) > threshold * root[i] * other[beside])
+                const int64_t across = s.offset[n][0];
+                const auto join_along = [&](int64_t first, int64_t last) {
+                    for (int64_t i = first; i < last; ++i) {
+                        const int64_t beside = nodes.x.node(i + across);
+                        if (beside < 0 || !(double(link[i]) > threshold * root[i] * other[beside])) continue;
                         joined.join(int32_t(nx * number + i), int32_t(nx * there + beside));
+                        any = true;
+                    }
+                };
+                // Most blocks of nodes have no strong link.
+                for (int64_t first = 0; first < nx; first += BLOCK) {
+                    const int64_t last = std::min(first + BLOCK, nx);
+                    int32_t found = first + across < 0 || last + across > nx;
+                    if (!found) {
+#pragma omp simd reduction(| : found)
+                        for (int64_t i = first; i < last; ++i)
+                            found |= double(link[i]) > threshold * root[i] * other[i + across];
+                    }
+                    if (found) join_along(first, last);
                 }
             }
+            if (any) __atomic_store_n(&strong, true, __ATOMIC_RELAXED);
         });
+        if (!strong) return false;
         for_each_row([&](int64_t number, int64_t, int64_t) {
             for (int64_t n = nx * number; n < nx * (number + 1); ++n) joined.settle(int32_t(n));
         });
+        return true;
     }
 
     // What holds the group of each node there: its excess, and the links that leave the group.
@@ -217,10 +247,17 @@ private:
     // In the place of u, of which nothing is read.
     const double* unread() const { return static_cast<const double*>(s.coefficients); }
 
+    static constexpr int64_t BLOCK = 64;
     static constexpr int MOST_PARTS = 16;  // each goes through the numbers of all groups
     const poisson_stencil& s;
     const Nodes nodes;
     const int64_t nx;
+    // The number of the links along a row, if there are any.
+    const int along_x = [&] {
+        for (int n = 0; n < s.offsets; ++n)
+            if (s.offset[n][0] == 1 && !s.offset[n][1] && !s.offset[n][2]) return n;
+        return -1;
+    }();
     const int parts = nodes.count() < SMALL_WORK ? 1 : std::min(team_size, MOST_PARTS);
     const double threshold;
     Joined joined;
@@ -235,7 +272,10 @@ poisson_status find(const poisson_stencil* s, double threshold, double damping, 
     Finder<C> finder(*s, threshold);
     if (!finder) return POISSON_OUT_OF_MEMORY;
     finder.take_roots();
-    finder.join_strong();
+    if (!finder.join_strong()) {
+        *count = starts[0] = 0;
+        return POISSON_SUCCESS;
+    }
     finder.take_loose();
     *count = finder.write(damping, least, *count, members, starts, factors);
     return POISSON_SUCCESS;

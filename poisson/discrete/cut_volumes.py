@@ -209,22 +209,31 @@ def _looked_at(shape: tuple[int, ...], pieces: Sequence[Piece]) -> tuple[Any, An
 
 def _of_cube(values: Values) -> Values:
     """The part where a function is positive of lines, squares or cubes, from its values at their corners."""
-    count = values.shape[1]
+    corner_values = np.ascontiguousarray(values.T)
+    count, cubes = corner_values.shape
     dimension = count.bit_length() - 1
-    total, divisions = np.zeros(len(values)), 0
+    total, divisions = np.zeros(cubes), 0
     for flip in range(max(1, count // 2)):
         for order in itertools.permutations(range(dimension)):
             path = itertools.accumulate((1 << bit for bit in order), initial=0)
-            total += _of_simplex(values[:, [corner ^ flip for corner in path]])
+            total += _of_simplex([corner_values[corner ^ flip] for corner in path])
             divisions += 1
     return total / divisions
 
 
-def _of_simplex(values: Values) -> Values:
+EXCHANGES = {1: (), 2: ((0, 1),), 3: ((0, 1), (1, 2), (0, 1)), 4: ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2))}
+"""By the number of values: which of them to exchange in turn, where the first is less than the second, to sort them."""
+
+
+def _of_simplex(values: Sequence[Values]) -> Values:
     """The part of simplices where a linear function is positive, from its values at their 1 to 4 corners."""
-    ordered = np.sort(values, axis=1)[:, ::-1]
-    corners_ = values.shape[1]
-    positive = (values > 0.0).sum(axis=1)
+    corners_, ordered = len(values), list(values)
+    for one, other in EXCHANGES[corners_]:
+        pair = ordered[one], ordered[other]
+        ordered[one], ordered[other] = np.maximum(*pair), np.minimum(*pair)
+    positive = np.zeros(values[0].size, dtype=np.int8)
+    for each in values:
+        positive += each > 0.0
     found: Values = (positive == corners_).astype(np.float64)
 
     def along(high: Values, low: Values) -> Values:
@@ -232,10 +241,10 @@ def _of_simplex(values: Values) -> Values:
         return np.asarray(high / (high - low))
 
     for count in range(1, corners_):
-        which = positive == count
-        if not which.any():
+        which = np.flatnonzero(positive == count)
+        if not which.size:
             continue
-        v = ordered[which].T
+        v = [each[which] for each in ordered]
         if count == 1:
             found[which] = math.prod(along(v[0], low) for low in v[1:])
         elif count == corners_ - 1:
