@@ -32,6 +32,7 @@ from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
 from poisson.problem import sampling
+from poisson.problem.expressions import Expression
 from poisson.problem.faces import may_absorb
 from poisson.problem.problem import Coefficient, Problem, number
 from poisson.problem.sampling import Block
@@ -217,12 +218,17 @@ class Discretisation:
 
     def boundary_range(self, xp: ModuleType) -> tuple[float, float]:
         """The least and the largest value that a Dirichlet face holds, in U; zeros without one."""
-        least, largest = math.inf, -math.inf
+        least, largest, known = math.inf, -math.inf, set[int]()
         with self.agreed():
             for block in self.blocks():
                 for face, _ in sampling.held_faces(self.problem, block):
+                    if face in known:
+                        continue
                     values = sampling.face_value(self.problem, xp, face, block)
                     least, largest = min(least, float(values.min())), max(largest, float(values.max()))
+                    data = self.problem.faces[face].value
+                    if isinstance(data, Expression) and data.is_constant:
+                        known.add(face)
         if surface := self.surface:
             ends = surface.range
             least, largest = min(least, ends[0]), max(largest, ends[1])

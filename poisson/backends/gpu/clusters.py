@@ -100,12 +100,13 @@ def find(
     wait(backend.shared.rehearsal)
     with backend.ordered():
         nodes, first, starts = _listed(xp, labels, grouped)
+    if not nodes.size:
+        return Clusters(lattice, np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0))
     groups = Groups(backend, nodes, starts)
-    held = allocate(max(2, 2 * first.size), np.dtype(np.float64))
-    if first.size:
-        defines = (define, "-DSECOND_SUM=1")
-        arguments = (held, labels, *links, *groups.arguments)
-        _over_groups(backend, "clusters_held", operator, groups.teams + groups.pieces, arguments, defines)
+    held = allocate(2 * first.size, np.dtype(np.float64))
+    defines = (define, "-DSECOND_SUM=1")
+    arguments = (held, labels, *links, *groups.arguments)
+    _over_groups(backend, "clusters_held", operator, groups.teams + groups.pieces, arguments, defines)
     with backend.ordered():
         nodes, starts, factors, squares = _held(xp, nodes, first, starts, held, part * lattice.nodes)
         return Clusters(lattice, nodes, starts, factors, of_all=(int(factors.size), int(nodes.size), int(squares)))
@@ -135,6 +136,8 @@ def rehearse(backend: Launcher) -> None:
 def _listed(xp: ModuleType, labels: Any, grouped: Any) -> tuple[Any, Any, Any]:
     """The nodes of groups by their groups, the first of each among them, and where each begins and all end."""
     nodes = xp.flatnonzero(grouped)
+    if not nodes.size:
+        return (nodes,) * 3
     # The numbers of the nodes make the keys unique: any way to sort them leaves the same order.
     keys = xp.sort(labels[nodes].astype(np.int64) << 32 | nodes)
     nodes, roots_of = (keys & 0xFFFFFFFF).astype(np.int32), keys >> 32

@@ -47,8 +47,9 @@ LARGE = 100
 """Where the groups of the weakest links on the finest grid have so many nodes, for the mean of their nodes, one phase
 nearly percolates, and each coarse grid has a part of the trouble again. Two visits from the next finer one help, ..."""
 
-PAYS, LEAST_TWICE = 500_000, 16_000
-"""... which pays where the finest grid has more nodes than the first number, on grids of more than the second."""
+PAYS, LEAST_TWICE = 500_000, {True: 16_000, False: 60_000}
+"""... which pays where the finest grid has more nodes than the first number, on grids of more than the second: that of
+a host, or of a device, where a small grid takes the time of its launches."""
 
 WEAK = 4.0
 """An axis whose median link is so many times weaker than that of the strongest axis keeps its nodes."""
@@ -98,7 +99,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         # The finest stencil is not kept.
         kept = transfer if levels else replace(transfer, fine=replace(transfer.fine, coefficients=None))
         between: Any = backend.bind(kept)
-        twice = large and bool(levels) and stencil.lattice.whole.nodes > LEAST_TWICE
+        twice = large and bool(levels) and stencil.lattice.whole.nodes > LEAST_TWICE[backend.on_host]
         levels.append(Level(bound, between, SMOOTHED * largest, largest=largest, clusters=tuple(clusters), twice=twice))
     levels.append(Level(bound, None, LARGEST, clusters=()))
     return tuple(levels)
