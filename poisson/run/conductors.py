@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,10 @@ log = logging.getLogger(__name__)
 class Capacitance:
     """The Maxwell capacitance matrix of conductors.
 
-    `names`: the conductors, bodies first; the Dirichlet faces are one together, the last. `matrix`: in units of ε₀ and
-    of L, in 2D of ε₀ alone, per length: the charge on each conductor (row) where the potential of one of them (column)
-    is 1, and 0 that of the others. `solutions`: for each body, where it has the potential 1.
+    `names`: the conductors, bodies first; the Dirichlet faces are one together, the last, if no face is open.
+    `matrix`: in units of ε₀ and of L, in 2D of ε₀ alone, per length: the charge on each conductor (row) where the
+    potential of one of them (column) is 1, and 0 that of the others. `solutions`: for each body, where it has the
+    potential 1.
 
     Examples
     --------
@@ -74,7 +75,9 @@ def capacitance(problem: Problem, *, comm: Any = None, **options: Any) -> Capaci
     """The capacitance matrix of the bodies with given potentials or charges, and of the Dirichlet faces.
 
     The symmetric form is solved, once for each body; f and the potentials that are given play no part. The matrix is
-    symmetric, and as no flow leaves the box otherwise its rows add up to zero.
+    symmetric, and as no flow leaves the box otherwise its rows add up to zero. Beside open faces it has the bodies
+    alone: what their charges lack is on the walls and infinitely far away, where the potential is 0, or in 2D with
+    nothing but open faces −Q ln(r) / 2π for the charge Q.
 
     Parameters
     ----------
@@ -133,8 +136,8 @@ def _capacitance(request: Request) -> Capacitance:
     if not conductors:
         raise CaseError("body: no conductor; allowed: bodies with dirichlet or floating = true")
     absorbs = any(face.absorbs for face in problem.faces) or any(body.kind == "robin" for body in problem.bodies)
-    if number(problem.c) != 0.0 or absorbs or problem.open_faces:
-        raise CaseError("equation.c: c, a robin condition or an open face; allowed for capacitances: c = 0, no alpha")
+    if number(problem.c) != 0.0 or absorbs:
+        raise CaseError("equation.c: c or a robin condition; allowed for capacitances: c = 0, no alpha")
     units = [_unit(replace(problem, surface="symmetric"), body) for body in conductors]
     solver = of_request(Solver, replace(request, problem=units[0]))
     solutions, rows = [], []
@@ -145,11 +148,21 @@ def _capacitance(request: Request) -> Capacitance:
     matrix = np.array(rows)
     matrix = (matrix + matrix.T) / 2.0
     names = tuple(body.name for body in conductors)
-    if any(face.kind.fixes for face in problem.faces):
+    if any(face.kind.fixes for face in problem.faces) and not problem.open_faces:
         rest = -matrix.sum(axis=0)
         matrix = np.block([[matrix, rest[:, np.newaxis]], [rest[np.newaxis], np.array([[-rest.sum()]])]])
         names += (FACES,)
     return Capacitance(names, matrix, tuple(solutions))
+
+
+class Charged(Protocol):
+    """A solution, as far as the charges of its bodies go."""
+
+    @property
+    def status(self) -> Status: ...
+
+    @property
+    def bodies(self) -> Mapping[str, Mapping[str, float]]: ...
 
 
 class Floating:
@@ -167,7 +180,7 @@ class Floating:
         self._bodies = [body for body in problem.bodies if body.floating]
         self._influence: tuple[Problem, NDArray[np.float64]] | None = None
 
-    def settled(self, problem: Problem, solve: Callable[[Problem], Solution]) -> tuple[Problem, Mapping[str, float]]:
+    def settled(self, problem: Problem, solve: Callable[[Problem], Charged]) -> tuple[Problem, Mapping[str, float]]:
         """A problem whose bodies float at 0, at their potentials; after an interrupted solve at 0 still.
 
         `solve`: the solution of a problem that differs from it in data. Raises `CaseError` as the class does.

@@ -26,6 +26,7 @@ from poisson.output.record import Record
 from poisson.output.table import Column, Report
 from poisson.parallel.communicator import Communicator
 from poisson.run import run
+from poisson.run.conductors import Floating, held
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.result_fields import Evaluation, error_of
 from poisson.run.solution import Solution
@@ -37,6 +38,8 @@ from poisson.solvers.stopping import SolveResult, Stopping
 
 if TYPE_CHECKING:
     from poisson.discrete.surface import Surface
+    from poisson.problem.problem import Problem
+    from poisson.solvers.surface import SurfaceOperations
 
 ORDER = 2.0
 ORDER_TOLERANCE = 0.1
@@ -107,7 +110,7 @@ def _compare(case: Case, communicator: Communicator) -> Verification:
     # The factors take most of the memory, so that several processes of a host have no room for as many of them.
     with agreed(communicator):
         if communicator.rank == 0:
-            direct = _Direct(case)
+            direct = _Direct(case.problem, case.solver.stopping.rtol)
             rows += direct.rows()
     missing = []
     for info in backends.describe():
@@ -133,25 +136,27 @@ def _compare(case: Case, communicator: Communicator) -> Verification:
 
 
 class _Direct:
-    """The direct solution of a case, and what differs from it.
+    """The direct solution of a problem, and what differs from it.
 
-    Raises `ResourceError` if the grid is too large.
+    `rtol`: the tolerance of what is compared with it. Raises `ResourceError` if the grid is too large.
     """
 
-    def __init__(self, case: Case) -> None:
-        reference.require_size(Discretisation(case.problem).laplacian)
-        self._rtol = case.solver.stopping.rtol
-        if case.problem.open_faces and case.problem.bodies:
+    status = Status.CONVERGED
+
+    def __init__(self, problem: Problem, rtol: float) -> None:
+        self._rtol = rtol
+        if problem.open_faces and problem.bodies:
             raise CaseError("body: beside an open face; allowed in verify: closed boxes")
-        if any(body.floating for body in case.problem.bodies):
-            raise CaseError("body: floating = true; allowed in verify: bodies whose potential is given")
-        self._discretisation = balanced(Discretisation(case.problem), np)
+        if any(body.floating for body in problem.bodies):
+            problem, _ = Floating(problem).settled(held(problem, {}), lambda each: _Direct(each, rtol))
+        reference.require_size(Discretisation(problem).laplacian)
+        self._discretisation = balanced(Discretisation(problem), np)
         log.info("direct solution with scipy.sparse")
         factors = reference.Direct(self._discretisation)
         self._u = factors.solution()
         if (surface := self._discretisation.surface) and surface.corrects:
             self._correct(factors, surface)
-        if case.problem.open_faces:
+        if problem.open_faces:
             self._open(factors)
         self._operator = factors.operator
         varies = self._operator.varies
@@ -161,10 +166,7 @@ class _Direct:
         """Go over from the symmetric form at surfaces, whose factors are known, to that of the case."""
         from scipy.sparse.linalg import LinearOperator, bicgstab
 
-        from poisson.solvers.surface import SurfaceOperations
-
-        operations = SurfaceOperations.of(backends.create("numpy", np.float64).bind(factors.operator), surface)
-        source, _ = reference.assemble(self._discretisation)
+        operations, source = self._beside(factors.operator, surface)
         shape, free = self._u.shape, ~reference.fixed_nodes(factors.operator).ravel()
 
         def residual(u: NDArray[Any], f: NDArray[Any]) -> NDArray[Any]:
@@ -193,6 +195,21 @@ class _Direct:
         solve = around(operations, _Factored(factors), self._discretisation, direct=True).solve
         if not solve(self._u, source, stopping=Stopping(rtol=1e-14)).status.success:
             raise PoissonError("the values on open faces did not settle by the direct solution")
+
+    def _beside(self, operator: Operator, surface: Surface) -> tuple[SurfaceOperations, NDArray[np.float64]]:
+        """The operations beside surfaces, and the source."""
+        from poisson.solvers.surface import SurfaceOperations
+
+        operations = SurfaceOperations.of(backends.create("numpy", np.float64).bind(operator), surface)
+        return operations, reference.assemble(self._discretisation)[0]
+
+    @property
+    def bodies(self) -> Mapping[str, Mapping[str, float]]:
+        """The charges of the bodies with given potentials."""
+        assert self._discretisation.surface
+        operations, source = self._beside(self._operator, self._discretisation.surface)
+        charges = operations.charges(self._u, source, self._discretisation.problem)
+        return {name: {"charge": charge} for name, charge in charges.items()}
 
     def rows(self) -> list[Mapping[str, Any]]:
         """Its own row, if there is an exact solution."""

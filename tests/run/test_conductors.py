@@ -183,6 +183,23 @@ def test_the_matrix_is_symmetric_and_its_rows_add_up_to_nothing() -> None:
         assert np.abs(charges - found.matrix[row, :3]).max() < 1e-7
 
 
+def test_capacitances_in_open_space() -> None:
+    """4πR of a sphere, to second order, and of two wires π / arccosh(d/2R) between them per length."""
+    errors = []
+    for n in (17, 33):
+        box: dict[str, Any] = {"lower": (-1.0,) * 3, "upper": (1.0,) * 3, "boundary": "open"}
+        ball = poisson.Body(sphere(0.0, 0.0, 0.0, radius=0.5), dirichlet=1.0, name="ball")
+        found = poisson.capacitance(poisson.Problem.on_box((n,) * 3, bodies=[ball], **box), backend="openmp")
+        assert found.names == ("ball",)
+        errors.append(1.0 - found.matrix[0, 0] / (2.0 * math.pi))
+    assert errors[1] == pytest.approx(1.03e-3, rel=0.01) and math.log2(errors[0] / errors[1]) > 2.0
+    wires = [poisson.Body(f"hypot(x - {x}, y) < 0.2", dirichlet=1.0) for x in (-0.5, 0.5)]
+    box = {"lower": (-1.0,) * 2, "upper": (1.0,) * 2, "boundary": "open"}
+    matrix = poisson.capacitance(poisson.Problem.on_box((65, 65), bodies=wires, **box), backend="openmp").matrix
+    potentials = np.linalg.solve(matrix, [1.0, -1.0])
+    assert 1.0 / (potentials[0] - potentials[1]) == pytest.approx(math.pi / math.acosh(2.5), rel=1e-3)
+
+
 def test_spheres_in_spheres() -> None:
     bodies = [
         poisson.Body(sphere(0.0, 0.0, 0.0, radius=0.3), dirichlet=1.0),
@@ -232,7 +249,7 @@ def test_the_command_prints_the_matrix(capsys: pytest.CaptureFixture[str]) -> No
     ("given", "line"),
     [
         ({"bodies": [poisson.Body("x < 0.3", neumann=0.0)]}, "body: no conductor; allowed: bodies with dirichlet or"),
-        ({"bodies": [poisson.Body("x < 0.3", dirichlet=0.0)], "c": 1.0}, "equation.c: c, a robin condition or an open"),
+        ({"bodies": [poisson.Body("x < 0.3", dirichlet=0.0)], "c": 1.0}, "equation.c: c or a robin condition; allowed"),
     ],
 )
 def test_what_has_no_capacitance_is_refused(given: dict[str, Any], line: str) -> None:

@@ -12,6 +12,7 @@ from conftest import real
 from support.problems import SINE, WALLS, make_case
 from support.ranks import ThreadCommunicator, on_ranks
 
+import poisson
 from poisson import backends
 from poisson.backends.base import Array
 from poisson.backends.numpy import NumpyOperations
@@ -19,6 +20,7 @@ from poisson.case import Case, from_mapping
 from poisson.cli import main
 from poisson.discrete import reference
 from poisson.errors import CaseError, ResourceError
+from poisson.run import verify as verification
 from poisson.run.verify import Verification, refinement_shapes, verify
 
 EXACT_FACES = {"all": {"dirichlet": "exact"}}
@@ -94,9 +96,26 @@ def test_both_forms_at_surfaces_have_direct_solutions_of_their_own(monkeypatch: 
         tables = {"equation": {"f": 1.0, "surface": form}, "domain": {**SQUARE, "shape": [21, 18]}, "boundary": WALL}
         report = verify(from_mapping({**tables, "body": [disc]}, name="disc", folder="."))
         assert report.passed and max(row["max_difference"] for row in report.rows) < 1e-6
-    floating = {"inside": disc["inside"], "floating": True}
-    with pytest.raises(CaseError, match=r"^body: floating = true; allowed in verify: "):
-        verify(from_mapping({**tables, "body": [floating]}, name="disc", folder="."))
+
+
+def test_bodies_that_float_have_a_direct_solution_by_superposition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which a wrong charge is no solution."""
+    [one] = [info for info in backends.describe() if info.name == "numpy"]
+    monkeypatch.setattr(backends, "describe", lambda: [one])
+    bodies: list[dict[str, Any]] = [
+        {"inside": "hypot(x - 0.3, y - 0.45) < 0.15", "floating": True, "charge": 0.5},
+        {"inside": "hypot(x - 0.7, y - 0.6) < 0.12", "floating": True},
+        {"inside": "hypot(x - 0.7, y - 0.2) < 0.1", "dirichlet": 1.0},
+    ]
+    tables = {"equation": {"f": 1.0}, "domain": {**SQUARE, "shape": [21, 18]}, "boundary": WALL}
+    case = from_mapping({**tables, "body": bodies}, name="discs", folder=".")
+    assert verify(case).passed
+    direct = verification._Direct(case.problem, 1e-8)
+    assert direct.bodies["body1"]["charge"] == pytest.approx(0.5, abs=1e-9)
+    assert direct.bodies["body2"]["charge"] == pytest.approx(0.0, abs=1e-9)
+    bodies[0]["charge"] = 0.51
+    other = poisson.solve(from_mapping({**tables, "body": bodies}, name="discs", folder="."))
+    assert direct.beside(other, other.u)["verdict"] == "OFF"
 
 
 def test_what_is_missing_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
