@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from poisson.discrete.beside import Sparse
 from poisson.mesh.axis import Axis
-from poisson.mesh.grid import slabs
+from poisson.mesh.grid import slabs, true_at
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.system import CARTESIAN
 
@@ -193,7 +193,7 @@ def _looked_at(shape: tuple[int, ...], pieces: Sequence[Piece]) -> tuple[Any, An
         for span in range(len(shape)):
             low_, high_ = ((*(slice(None),) * span, each) for each in (slice(-1), slice(1, None)))
             every, some = every[low_] & every[high_], some[low_] | some[high_]
-        cut, shut = np.nonzero(some ^ every), np.nonzero(~some)
+        cut, shut = true_at(some ^ every), true_at(~some)
         places = [tuple(map(np.add, cut, step)) for step in steps]
         beside = np.stack([level[place] for place in places], axis=-1)
         which = np.stack([number[place] for place in places], axis=-1)

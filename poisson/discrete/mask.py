@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.errors import CaseError
-from poisson.mesh.grid import SLAB_NODES, over_slabs
+from poisson.mesh.grid import SLAB_NODES, over_slabs, true_at
 from poisson.words import quantity
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def without_links(operator: Operator, links: Sequence[NDArray[Any]]) -> NDArray[
             for entries in lattice.axes[axis].link_numbers:
                 found &= _taken(closed, entries, lattice.array_axis(axis))
         return found
-    nodes = np.nonzero(found)
+    nodes = true_at(found)
     alone = np.ones(nodes[0].size, dtype=bool)
     for axis in along:
         for entries in lattice.axes[axis].link_numbers:
@@ -203,7 +203,7 @@ def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) ->
             torn[below] |= closed
             torn[above] |= closed
     labels, joined = labelled(free & ~torn, [place for line, place, _ in along if line.wraps])
-    lone, count = np.nonzero(torn), int(labels.max(initial=0)) + 1
+    lone, count = true_at(torn), int(labels.max(initial=0)) + 1
     labels[lone] = np.arange(count, count + lone[0].size)
     for line, place, each in along:
         for entries, beside in zip(line.link_numbers, line.neighbours, strict=True):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.mesh.axis import array_axis
-from poisson.mesh.grid import slabs
+from poisson.mesh.grid import slabs, true_at
 from poisson.problem.bodies import DIELECTRIC, HELD, keys_of
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import ArrayField, FieldFile, stored
@@ -268,7 +268,7 @@ class Family:
                 along = level.arrays.array_axis(axis)
                 links = min(own[along].stop, g.shape[along] - 1)
                 low, high = (g[(*own[:along], slice(first, first + links), *own[along + 1 :])] for first in (0, 1))
-                cut = np.nonzero((low <= 0.0) != (high <= 0.0))
+                cut = true_at((low <= 0.0) != (high <= 0.0))
                 thin = _suspects(low, high, along) if level.values is None else tuple(part[:0] for part in cut)
                 for these, index in zip(self.parts, (cut, thin), strict=True):
                     of = np.full(index[0].size, len(self.levels))
@@ -316,7 +316,7 @@ class Family:
 def _ground(g: Values) -> None:
     """Set the level of the nodes that are on the surface, but for `TINY`, to zero."""
     scale = max((float(np.abs(np.diff(g, axis=axis)).max(initial=0.0)) for axis in range(g.ndim)), default=0.0)
-    near = np.nonzero((g > 0.0) & (g <= TINY * scale))
+    near = true_at((g > 0.0) & (g <= TINY * scale))
     local = np.zeros(near[0].size)
     for axis, count in enumerate(g.shape):
         for step in (-1, 1):
@@ -332,7 +332,7 @@ def _suspects(low: Values, high: Values, along: int) -> tuple[NDArray[Any], ...]
     change = np.abs(high - low)
     both = low + high
     most = float(change.max(initial=0.0))
-    found = np.nonzero((low > 0.0) & (high > 0.0) & (both <= 1.01 * most))
+    found = true_at((low > 0.0) & (high > 0.0) & (both <= 1.01 * most))
     steepest = np.zeros(found[0].size)
     for step in (-1, 0, 1):
         beside = list(found)
