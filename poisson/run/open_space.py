@@ -49,8 +49,8 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
         inside = cuts.inside.reshape(shape)
         for face, where in faces:
             if inside[where].any():
-                allowed = "a face that no body and no Dirichlet part of another face reaches"
-                raise CaseError(f"boundary.{FACE_NAMES[face]}: open; allowed: {allowed}")
+                raise reached(face)
+        _require_far(discretisation, [face for face, _ in faces])
     far = replace(operator, lattice=operator.lattice.whole, coefficients=None)
     if operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
@@ -58,6 +58,28 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
     numbers = [problem.a, problem.c, *(face.alpha for face in problem.faces if face.alpha is not None)]
     varies = operator.varies and (bool(problem.bodies) or any(number(each) is None for each in numbers))
     return OpenSpace(operations, method, far, problem.open_faces, direct, varies)
+
+
+def reached(face: int) -> CaseError:
+    """The error of an open face that a body reaches."""
+    allowed = "a face that no body and no Dirichlet part of another face reaches"
+    return CaseError(f"boundary.{FACE_NAMES[face]}: open; allowed: {allowed}")
+
+
+def _require_far(discretisation: Discretisation, faces: list[int]) -> None:
+    """Refuse dielectrics and obstacles on open faces, and next to them, whose links go on beyond as those there are."""
+    from poisson.problem.bodies import HELD, keys_of
+    from poisson.problem.surfaces import Level
+
+    problem, blocks = discretisation.problem, [plane(replace(discretisation, share=None), face, 2) for face in faces]
+    for position, body in enumerate(problem.bodies, start=1):
+        if body.kind in HELD:
+            continue
+        level = Level(problem.lattice, keys_of(body, position)[0], body.inside)
+        for face, block in zip(faces, blocks, strict=True):
+            own = tuple(slice(0, stop - start) for start, stop in block)
+            if (level.nodes(block)[own] <= 0.0).any():
+                raise reached(face)
 
 
 def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:

@@ -422,8 +422,19 @@ def test_ranks_settle_with_one_process(method: Any, ranks: Any, centring: Any) -
         np.testing.assert_allclose(u, alone.u, rtol=0, atol=1e-9 * abs(alone.u).max())
 
 
-def test_a_body_that_reaches_an_open_face_is_refused() -> None:
-    body = poisson.Body(inside="x < 0.3", dirichlet=1.0)
-    problem = poisson.Problem.on_box((9, 9), bodies=[body], boundary="open")
-    with pytest.raises(CaseError, match="x_lower: open; allowed: a face that no body"):
-        poisson.solve(problem, backend="numpy")
+SIDES = {"y_lower": 0.0, "y_upper": 0.0}
+
+
+@pytest.mark.parametrize(
+    "condition", [{"dirichlet": 1.0}, {"a": 5.0}, {"neumann": 0.0}], ids=lambda each: next(iter(each))
+)
+def test_a_body_that_reaches_an_open_face_is_refused(condition: dict[str, float]) -> None:
+    """What links it has there would go on beyond the face otherwise; a dielectric in two layers off it may stand."""
+    for inside in ("x < 0.3", "x > 0.95"):
+        body = poisson.Body(inside=inside, **condition)
+        problem = poisson.Problem.on_box((9, 9), bodies=[body], boundary={"x": "open"} | SIDES)
+        with pytest.raises(CaseError, match=r"boundary.x_(lower|upper): open; allowed: a face that no body"):
+            poisson.solve(problem, backend="numpy")
+    inner = poisson.Body(inside="abs(x - 0.5) < 0.2", **condition)
+    problem = poisson.Problem.on_box((9, 9), bodies=[inner], boundary={"x": "open"} | SIDES)
+    assert poisson.solve(problem, backend="numpy").status.success
