@@ -468,3 +468,15 @@ def test_other_values_on_ranks(
     for each, wanted in zip(found, (expected, expected, own, expected, expected, own), strict=True):
         np.testing.assert_array_equal(each, wanted)
     assert set_ups == []
+
+
+@pytest.mark.parametrize("change", [-0.5, 0.5])
+def test_a_single_value_that_is_smaller_or_larger_is_noticed(change: float) -> None:
+    a = values((9, 8), 1)
+    solver = Solver(Problem.on_box((9, 8), a=a, f=1.0), "cg", backend="numpy")
+    solver.solve()
+    other = a.copy()
+    other[5, 4] += change
+    for each in (other, a.copy()):
+        expected = poisson.solve(Problem.on_box((9, 8), a=each, f=1.0), "cg", backend="numpy").u
+        assert np.array_equal(solver.solve(a=each).u, expected)
