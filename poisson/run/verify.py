@@ -51,6 +51,9 @@ SPECTRUM_MARGIN = 0.9
 """The factor on an estimate of the smallest eigenvalue, which lies above it; that of a coarser grid also has a
 discretisation error."""
 
+ROUNDS = 2
+"""How often the difference between both forms at surfaces is solved for, each time to the rounding of u that is left."""
+
 AGREES = "ok"
 """The verdict on what differs from the direct solution by no more than is allowed."""
 
@@ -179,12 +182,21 @@ class _Direct:
             u[free] = values
             return u.reshape(shape)
 
-        zero, size = np.zeros(shape), np.count_nonzero(free)
-        constant = residual(zero, zero)
-        a = LinearOperator((size, size), lambda values: constant - residual(on_nodes(values), zero), dtype=np.float64)
-        b = LinearOperator((size, size), factors.solve, dtype=np.float64)
-        missing, _ = bicgstab(a, residual(self._u, source), rtol=1e-12, M=b, maxiter=100)
-        self._u += on_nodes(missing)
+        # Not by residuals, in which the values of the bodies cancel.
+        rows = operations.backend.bind(operations.rows.of_product(factors.operator.lattice))
+
+        def times(values: NDArray[Any]) -> NDArray[Any]:
+            u, au = on_nodes(values), np.empty(shape)
+            operations.symmetric.residual(u, None, au)
+            np.negative(au, out=au)
+            rows.replace_rows(au, u, au)
+            return au.ravel()[free]
+
+        size = np.count_nonzero(free)
+        a, b = (LinearOperator((size, size), each, dtype=np.float64) for each in (times, factors.solve))
+        for _ in range(ROUNDS):
+            missing, _ = bicgstab(a, residual(self._u, source), rtol=1e-8, M=b, maxiter=100)
+            self._u += on_nodes(missing)
 
     def _open(self, factors: reference.Direct) -> None:
         """Go over from zeros on open faces to what is there of the charges inside, by the same factors."""
@@ -206,8 +218,10 @@ class _Direct:
     @property
     def bodies(self) -> Mapping[str, Mapping[str, float]]:
         """The charges of the bodies with given potentials."""
-        assert self._discretisation.surface
-        operations, source = self._beside(self._operator, self._discretisation.surface)
+        surface, coefficients = self._discretisation.surface, self._operator.coefficients
+        if not surface or not coefficients or not coefficients.beside:
+            return {}  # no node is beside a surface
+        operations, source = self._beside(self._operator, surface)
         charges = operations.charges(self._u, source, self._discretisation.problem)
         return {name: {"charge": charge} for name, charge in charges.items()}
 

@@ -111,11 +111,44 @@ def test_bodies_that_float_have_a_direct_solution_by_superposition(monkeypatch: 
     case = from_mapping({**tables, "body": bodies}, name="discs", folder=".")
     assert verify(case).passed
     direct = verification._Direct(case.problem, 1e-8)
-    assert direct.bodies["body1"]["charge"] == pytest.approx(0.5, abs=1e-9)
-    assert direct.bodies["body2"]["charge"] == pytest.approx(0.0, abs=1e-9)
+    assert direct.bodies["body1"]["charge"] == pytest.approx(0.5, abs=1e-13)
+    assert direct.bodies["body2"]["charge"] == pytest.approx(0.0, abs=1e-13)
     bodies[0]["charge"] = 0.51
     other = poisson.solve(from_mapping({**tables, "body": bodies}, name="discs", folder="."))
     assert direct.beside(other, other.u)["verdict"] == "OFF"
+
+
+@pytest.mark.parametrize(
+    ("equation", "others"),
+    [
+        ({"a": "where(x > 0.31, 1e6, 1)"}, []),
+        ({}, [{"inside": "abs(x - 0.7) < 0.13", "a": 500.0}]),
+        ({}, [{"inside": "abs(x - 0.7) < 0.13", "neumann": 0.0}]),
+    ],
+)
+def test_superposed_solutions_keep_the_charge_to_rounding(
+    equation: dict[str, Any], others: list[dict[str, Any]]
+) -> None:
+    """Where the residual for a unit potential is far larger than that of the difference between both forms."""
+    tables = {
+        "equation": {"f": 1.0, **equation},
+        "domain": {"lower": [0.0], "upper": [1.0], "shape": [23]},
+        "boundary": {"all": {"dirichlet": 0.0}},
+        "body": [{"inside": "abs(x - 0.3) < 0.11", "floating": True, "charge": 2.5}, *others],
+    }
+    direct = verification._Direct(from_mapping(tables, name="line", folder=".").problem, 1e-8)
+    assert direct.bodies["body1"]["charge"] == pytest.approx(2.5, rel=1e-11)
+
+
+def test_bodies_that_no_node_is_beside_have_no_direct_charges() -> None:
+    tables = {
+        "equation": {"f": 1.0},
+        "domain": {**SQUARE, "shape": [9, 9]},
+        "boundary": WALL,
+        "body": [{"inside": "hypot(x - 0.56, y - 0.56) < 0.01", "dirichlet": 1.0}],
+    }
+    direct = verification._Direct(from_mapping(tables, name="speck", folder=".").problem, 1e-8)
+    assert direct.bodies == {}
 
 
 def test_what_is_missing_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
