@@ -7,6 +7,7 @@ cylinder's axis, 4π around a sphere's centre. φ is in radians.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from poisson.mesh.grid import AXES
@@ -61,6 +62,12 @@ def axes_of(word: str, dimension: int | None) -> tuple[str, ...] | None:
 def faces_of(axes: tuple[str, ...]) -> tuple[str, ...]:
     """The names of the faces across some axes, in the order of `poisson.mesh.boundary.FACE_NAMES`."""
     return tuple(f"{axis}_{end}" for axis in axes for end in ("lower", "upper"))
+
+
+def order_of(axes: Sequence[str]) -> str:
+    """The axes of an array with values along some axes, as a message says it: ``(ny, nx)`` for x and y."""
+    names = ", ".join(f"n{axis}" for axis in reversed(axes))
+    return f"({names},)" if len(axes) == 1 else f"({names})"
 
 
 def wanted_angle(name: str, lower: float, upper: float, periodic: bool) -> str | None:

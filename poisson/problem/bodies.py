@@ -256,7 +256,8 @@ def _inside(path: Path, given: Any, reader: Reader, lattice: Lattice | None) -> 
                 raise CaseError(f"{article(type(given).__name__)}; allowed: a condition, a function, an array, a shape")
             mask = field.kind in "biu"
         if lattice is not None:
-            field.check(lattice.array_shape, **({"mask": True} if isinstance(field, FieldFile) else {}))
+            masks = {"mask": True} if isinstance(field, FieldFile) else {}
+            field.check(lattice.array_shape, axes=lattice.names, **masks)
         return Inside(field, mask)
     except CaseError as error:
         if not mistakes.touch(path):

@@ -70,9 +70,8 @@ def require_on_face(data: FaceData | None, nodes: tuple[int, ...], face: int, ax
     if len(nodes) == 1:
         given = "a file" if isinstance(data, FieldFile) else f"an array of the shape {data.shape}"
         raise CaseError(f"{given}; allowed: a number, because the face is one node")
-    order = ", ".join(f"n{axes[axis]}" for axis in _across(nodes, face))
-    order = f"({order},)" if len(nodes) == 2 else f"({order})"
-    data.check(face_shape(nodes, face), f"the face {faces_of(axes)[face]}", f"arrays on it are {order}")
+    along = [axes[axis] for axis in reversed(_across(nodes, face))]
+    data.check(face_shape(nodes, face), f"the face {faces_of(axes)[face]}", along)
 
 
 def _across(nodes: tuple[int, ...], face: int) -> list[int]:

@@ -25,6 +25,8 @@ from poisson import apart
 from poisson.errors import CaseError, PackageMissing, PoissonError
 from poisson.mesh.axis import Axis
 from poisson.mesh.axis_transfer import cubic
+from poisson.mesh.grid import AXES
+from poisson.mesh.system import order_of
 from poisson.plain import NotPlain, find, nearest, of_library, require_file
 from poisson.problem import arrays, images
 
@@ -71,18 +73,20 @@ class FieldFile:
             return str(array.dtype.kind)
 
     def check(
-        self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "", *, mask: bool = False
+        self, array_shape: tuple[int, ...], place: str = "the grid", axes: Sequence[str] = AXES, *, mask: bool = False
     ) -> None:
         """Make sure that the file can be read as a field on a grid, or on a face of one, without reading its values.
 
-        `array_shape`: what the shape of the array must be. `place`, `axes`: what needs that shape, and why, for the
-        message. `mask`: whether truth values are numbers, too. Raises `CaseError` with one line that says what is wrong
-        with the file or its shape or type.
+        `array_shape`: what the shape of the array must be. `place`, `axes`: what needs that shape, and the names of the
+        first axes there, for the message. `mask`: whether truth values are numbers, too. Raises `CaseError` with one
+        line that says what is wrong with the file or its shape or type.
         """
         with self._open() as array:
             if array.shape != array_shape:
-                why = axes or f"arrays are {('(nx,)', '(ny, nx)', '(nz, ny, nx)')[len(array_shape) - 1]}"
-                raise CaseError(f"{self} has the shape {array.shape}; {place} needs {array_shape}, because {why}")
+                order = order_of(axes[: len(array_shape)])
+                raise CaseError(
+                    f"{self} has the shape {array.shape}; {place} needs {array_shape}, because arrays are {order}"
+                )
             if array.dtype.kind not in ("fiub" if self.phases or mask else "fiu"):
                 raise CaseError(f"{self} has values of type {array.dtype}; real numbers are needed")
 
@@ -229,15 +233,18 @@ class ArrayField:
         """The shape of the array."""
         return arrays.shape_of(self.values)
 
-    def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "x is the last axis") -> None:
+    def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: Sequence[str] = AXES) -> None:
         """Make sure that the array can be used as a field on a grid, or on a face of one.
 
-        `array_shape`: what its shape must be. `place`, `axes`: what needs that shape, and why, for the message. Raises
-        `CaseError` with one line that says what is wrong with its shape or type.
+        `array_shape`: what its shape must be. `place`, `axes`: what needs that shape, and the names of the first axes
+        there, for the message. Raises `CaseError` with one line that says what is wrong with its shape or type.
         """
         arrays.require_readable(self.values)
         if self.shape != array_shape:
-            raise CaseError(f"an array of the shape {self.shape}; {place} needs {array_shape}, because {axes}")
+            order = order_of(axes[: len(array_shape)])
+            raise CaseError(
+                f"an array of the shape {self.shape}; {place} needs {array_shape}, because arrays are {order}"
+            )
         interface = getattr(self.values, arrays.CUDA, None) if self.on_device else None
         if interface is not None:
             arrays.require_real(np.dtype(interface["typestr"]))

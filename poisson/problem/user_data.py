@@ -121,7 +121,7 @@ class Reader:
         field = self.field(path, given)
         if lattice is not None and isinstance(field, (FieldFile, ArrayField)) and not self.mistakes.touch(path):
             with self.mistakes.at(path):
-                field.check(lattice.array_shape)
+                field.check(lattice.array_shape, axes=lattice.names)
         return field
 
     def value(self, path: Path, given: Any, kind: Kind, alpha: FaceData | None) -> FaceData | None:

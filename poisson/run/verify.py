@@ -52,7 +52,8 @@ SPECTRUM_MARGIN = 0.9
 discretisation error."""
 
 ROUNDS = 2
-"""How often the difference between both forms at surfaces is solved for, each time to the rounding of u that is left."""
+"""How often the difference between both forms at surfaces is solved for: the second time removes the rounding of the
+first."""
 
 AGREES = "ok"
 """The verdict on what differs from the direct solution by no more than is allowed."""

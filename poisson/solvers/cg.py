@@ -274,8 +274,9 @@ def _offer(question: Question) -> Offer | None:
         return None
     lattice, rough = question.operator.lattice, bool(question.rough)
     # Points and halved grids do not smooth what an angle ties together near r = 0; lines do.
-    lines = lattice.angle is not None and not question.no_modes
-    if lattice.angular > STRONG_ANGLE and not lines:
+    strong = lattice.angular > STRONG_ANGLE
+    lines = strong and not question.no_modes
+    if strong and not lines:
         rough = has_products(question.backend, question.operator)
     count = (GALERKIN if rough else HARDER) * question.cycles_to_tolerance()
     preconditioner = "fft" if lines and not rough else "multigrid"

@@ -63,20 +63,17 @@ def test_what_is_wrong_with_a_file_on_a_face(folder: Path) -> None:
         (
             ("boundary.y_lower.neumann={ file = 'x.npy' }",),
             f"--set boundary.y_lower.neumann: {x!r} has the shape (7, 6); the face y_lower needs (7, 5), "
-            "because arrays on "
-            "it are (nz, nx)",
+            "because arrays are (nz, nx)",
         ),
         (
             ("boundary.y_lower={ robin = 1, alpha = { file = 'f.npy' } }",),
             f"--set boundary.y_lower.alpha: {f!r} has the shape (7, 6, 5); the face y_lower needs (7, 5), "
-            "because arrays on "
-            "it are (nz, nx)",
+            "because arrays are (nz, nx)",
         ),
         (
             ("boundary.all.dirichlet={ file = 'x.npy' }",),
             f"--set boundary.all.dirichlet: {x!r} has the shape (7, 6); the face y_lower needs (7, 5), because "
-            "arrays on "
-            "it are (nz, nx)",
+            "arrays are (nz, nx)",
         ),
         (
             ("boundary.y_lower.neumann={ file = 'none.npy' }",),

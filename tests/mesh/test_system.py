@@ -245,6 +245,25 @@ def test_lines_along_r_solve_for_every_angle(name: str) -> None:
         np.testing.assert_allclose(*found, rtol=0, atol=1e-12 * np.abs(found[0]).max())
 
 
+@pytest.mark.parametrize(
+    ("inner", "preconditioner", "iterations"), [(0.0, "fft", 46), (0.18, "fft", 49), (0.19, "multigrid", 11)]
+)
+def test_lines_precondition_only_near_the_axis(inner: float, preconditioner: str, iterations: int) -> None:
+    """Lines serve where r = 0 is near; where links along phi vary little with r, cycles need fewer iterations."""
+    problem = Problem.on_box(
+        (65, 128),
+        system="polar",
+        lower=(inner, 0.0),
+        upper=(1.0, 2 * math.pi),
+        f=1.0,
+        a=lambda r, phi: np.where(np.hypot(r * np.cos(phi) - 0.6, r * np.sin(phi)) < 0.2, 1e3, 1.0),
+        boundary={"r_upper": 0.0, "phi": "periodic"} | ({"r_lower": 0.0} if inner else {}),
+    )
+    solution = poisson.solve(problem, "auto", "numpy", rtol=1e-8)
+    assert solution.provenance["method"].startswith(f"cg with preconditioner {preconditioner}")
+    assert solution.status.success and solution.iterations == pytest.approx(iterations, abs=2)
+
+
 def test_a_bessel_function_is_an_eigenfunction() -> None:
     """c u − ∇²u = (j² + c) u of u = J₀(j r), whose first zero is j."""
     j = 2.404825557695773
@@ -291,6 +310,13 @@ def test_a_mistake_is_one_line(override: str) -> None:
     with pytest.raises(CaseError) as raised:
         from_mapping(tables, name="a", folder=".", overrides=override.split("; "))
     assert WRONG[override] in str(raised.value)
+
+
+def test_arrays_of_another_order_are_told_the_order() -> None:
+    problem = Problem.on_box((9, 16), system="polar", lower=(0.5, 0.0), upper=(1.0, 2 * math.pi))
+    message = r"^a: an array of the shape \(9, 16\); the grid needs \(16, 9\), because arrays are \(nphi, nr\)$"
+    with pytest.raises(CaseError, match=message):
+        problem.having(a=np.ones((9, 16)))
 
 
 def test_a_cylinder_through_a_file(tmp_path: Path) -> None:

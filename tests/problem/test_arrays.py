@@ -139,7 +139,7 @@ WITH_MASK = "an array with masked values; fill them, for example with numpy.ma.f
         (np.complex128(1 + 2j), "a complex128; allowed: a number, an expression, a function of x(, y, z) or an array"),
         (1j, "a complex; allowed: a number, an expression, a function of x(, y, z) or an array"),
         ({1.0}, "a set; allowed: a number, an expression, a function of x(, y, z) or an array"),
-        ([[1.0]], "an array of the shape (1, 1); the grid needs (4, 5), because x is the last axis"),
+        ([[1.0]], "an array of the shape (1, 1); the grid needs (4, 5), because arrays are (ny, nx)"),
     ],
 )
 @pytest.mark.parametrize("key", ["f", "a", "c", "initial"])
@@ -283,7 +283,7 @@ def test_an_array_on_a_device_without_a_shape(wrap: Any) -> None:
         poisson.solve(Problem.on_box((8, 9), f=wrap(values), boundary=away), "fft", "numpy").u, expected
     )
     assert refused(f=wrap(values)) == (
-        "f: an array of the shape (9, 8); the grid needs (4, 5), because x is the last axis"
+        "f: an array of the shape (9, 8); the grid needs (4, 5), because arrays are (ny, nx)"
     )
     assert refused(f=wrap(VALUES + 0j)).startswith(("f: an array without real", "equation.f: an array without real"))
 
@@ -361,21 +361,18 @@ def test_arrays_on_faces_in_slabs(shape: tuple[int, ...], monkeypatch: pytest.Mo
             (5, 4),
             {"x_lower": np.ones(5), "all": 0.0},
             "boundary.x_lower.dirichlet: an array of the shape (5,); the face x_lower needs (4,), because "
-            "arrays on it are "
-            "(ny,)",
+            "arrays are (ny,)",
         ),
         (
             (5, 4),
             np.ones(4),
-            "boundary.all.dirichlet: an array of the shape (4,); the face y_lower needs (5,), because arrays on it are "
-            "(nx,)",
+            "boundary.all.dirichlet: an array of the shape (4,); the face y_lower needs (5,), because arrays are (nx,)",
         ),
         (
             (5, 4, 3),
             {"y_upper": {"robin": 1.0, "alpha": np.ones((5, 3))}, "all": 0.0},
             "boundary.y_upper.alpha: an array of the shape (5, 3); the face y_upper needs (3, 5), because "
-            "arrays on it are "
-            "(nz, nx)",
+            "arrays are (nz, nx)",
         ),
         (
             (5,),
@@ -385,8 +382,7 @@ def test_arrays_on_faces_in_slabs(shape: tuple[int, ...], monkeypatch: pytest.Mo
         (
             (5, 4),
             {"x_lower": Face(Kind.DIRICHLET, ArrayField(np.ones(3))), "all": 0.0},
-            "boundary.x_lower.value: an array of the shape (3,); the face x_lower needs (4,), because arrays on it are "
-            "(ny,)",
+            "boundary.x_lower.value: an array of the shape (3,); the face x_lower needs (4,), because arrays are (ny,)",
         ),
         ((5, 4), {"x_lower": {"neumann": MASKED[:, 0]}, "all": 0.0}, f"boundary.x_lower.neumann: {WITH_MASK}"),
         ((5, 4), {"x_lower": VALUES[:, 0] + 0j, "all": 0.0}, f"boundary.x_lower.dirichlet: {NO_NUMBERS}"),

@@ -144,7 +144,7 @@ def test_arrays_that_do_not_go_together_are_refused() -> None:
     for error in raised(3, lambda comm: solve(comm, "x" if comm.rank == 1 else None)):
         assert str(error).startswith("f: given on only some processes; allowed: on all, or an array of the whole grid")
     for error in raised(2, lambda comm: solve(comm, np.ones((65, 33)) if comm.rank else np.ones((7, 33)))):
-        assert str(error) == "f: an array of the shape (7, 33); the grid needs (65, 33), because x is the last axis"
+        assert str(error) == "f: an array of the shape (7, 33); the grid needs (65, 33), because arrays are (ny, nx)"
 
 
 def test_an_estimate_of_the_error_needs_the_whole_of_an_array() -> None:

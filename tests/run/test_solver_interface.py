@@ -83,10 +83,10 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"f": np.ones((5, 4))}, "f: an array of the shape (5, 4); the grid needs (4, 5), because x is the last axis"),
+        ({"f": np.ones((5, 4))}, "f: an array of the shape (5, 4); the grid needs (4, 5), because arrays are (ny, nx)"),
         ({"f": np.ones((4, 5), complex)}, "f: an array without real numbers; allowed: float, integer or unsigned"),
         ({"f": "x +"}, "f: 'x +'; "),
-        ({"c": []}, "c: an array of the shape (0,); the grid needs (4, 5), because x is the last axis"),
+        ({"c": []}, "c: an array of the shape (0,); the grid needs (4, 5), because arrays are (ny, nx)"),
         ({"c": {}}, "c: a dict; allowed: a number, an expression, a function of x(, y, z) or an array"),
         ({"a": -1.0}, "a = -1.0; it must be > 0"),
         ({"boundary": {"left": 0.0}}, "boundary.left: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, "),
