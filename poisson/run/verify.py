@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,6 @@ from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult, Stopping
 
 if TYPE_CHECKING:
-    from poisson.discrete.surface import Surface
     from poisson.problem.problem import Problem
     from poisson.solvers.surface import SurfaceOperations
 
@@ -149,81 +149,42 @@ class _Direct:
 
     def __init__(self, problem: Problem, rtol: float) -> None:
         self._rtol = rtol
-        if problem.open_faces and problem.bodies:
-            raise CaseError("body: beside an open face; allowed in verify: closed boxes")
         if any(body.floating for body in problem.bodies):
             problem, _ = Floating(problem).settled(held(problem, {}), lambda each: _Direct(each, rtol))
         reference.require_size(Discretisation(problem).laplacian)
         self._discretisation = balanced(Discretisation(problem), np)
         log.info("direct solution with scipy.sparse")
         factors = reference.Direct(self._discretisation)
-        self._u = factors.solution()
-        if (surface := self._discretisation.surface) and surface.corrects:
-            self._correct(factors, surface)
-        if problem.open_faces:
-            self._open(factors)
         self._operator = factors.operator
+        source, self._u = reference.assemble(self._discretisation)
+        method: Method = _Factored(factors, self._surfaces)
+        if problem.open_faces:
+            from poisson.run.open_space import around
+
+            operations = backends.create("numpy", np.float64).bind(self._operator)
+            method = around(operations, method, self._discretisation, direct=True)
+        if not method.solve(self._u, source, stopping=Stopping(rtol=1e-14)).status.success:
+            raise PoissonError("the values on open faces did not settle by the direct solution")
         varies = self._operator.varies
         self._lowest = SPECTRUM_MARGIN * factors.lowest_eigenvalue() if varies else self._operator.eigenvalues()[0]
 
-    def _correct(self, factors: reference.Direct, surface: Surface) -> None:
-        """Go over from the symmetric form at surfaces, whose factors are known, to that of the case."""
-        from scipy.sparse.linalg import LinearOperator, bicgstab
-
-        operations, source = self._beside(factors.operator, surface)
-        shape, free = self._u.shape, ~reference.fixed_nodes(factors.operator).ravel()
-
-        def residual(u: NDArray[Any], f: NDArray[Any]) -> NDArray[Any]:
-            r = np.empty(shape)
-            operations.residual(u, f, r)
-            return r.ravel()[free]
-
-        def on_nodes(values: NDArray[Any]) -> NDArray[Any]:
-            u = np.zeros(free.size)
-            u[free] = values
-            return u.reshape(shape)
-
-        # Not by residuals, in which the values of the bodies cancel.
-        rows = operations.backend.bind(operations.rows.of_product(factors.operator.lattice))
-
-        def times(values: NDArray[Any]) -> NDArray[Any]:
-            u, au = on_nodes(values), np.empty(shape)
-            operations.symmetric.residual(u, None, au)
-            np.negative(au, out=au)
-            rows.replace_rows(au, u, au)
-            return au.ravel()[free]
-
-        size = np.count_nonzero(free)
-        a, b = (LinearOperator((size, size), each, dtype=np.float64) for each in (times, factors.solve))
-        for _ in range(ROUNDS):
-            missing, _ = bicgstab(a, residual(self._u, source), rtol=1e-8, M=b, maxiter=100)
-            self._u += on_nodes(missing)
-
-    def _open(self, factors: reference.Direct) -> None:
-        """Go over from zeros on open faces to what is there of the charges inside, by the same factors."""
-        from poisson.run.open_space import around
-
-        operations = backends.create("numpy", np.float64).bind(factors.operator)
-        source, self._u = reference.assemble(self._discretisation)
-        solve = around(operations, _Factored(factors), self._discretisation, direct=True).solve
-        if not solve(self._u, source, stopping=Stopping(rtol=1e-14)).status.success:
-            raise PoissonError("the values on open faces did not settle by the direct solution")
-
-    def _beside(self, operator: Operator, surface: Surface) -> tuple[SurfaceOperations, NDArray[np.float64]]:
-        """The operations beside surfaces, and the source."""
+    @cached_property
+    def _surfaces(self) -> SurfaceOperations | None:
+        """The operations beside surfaces; None where no node is beside one."""
         from poisson.solvers.surface import SurfaceOperations
 
-        operations = SurfaceOperations.of(backends.create("numpy", np.float64).bind(operator), surface)
-        return operations, reference.assemble(self._discretisation)[0]
+        surface, coefficients = self._discretisation.surface, self._operator.coefficients
+        if not surface or not coefficients or not coefficients.beside:
+            return None
+        return SurfaceOperations.of(backends.create("numpy", np.float64).bind(self._operator), surface)
 
     @property
     def bodies(self) -> Mapping[str, Mapping[str, float]]:
         """The charges of the bodies with given potentials."""
-        surface, coefficients = self._discretisation.surface, self._operator.coefficients
-        if not surface or not coefficients or not coefficients.beside:
-            return {}  # no node is beside a surface
-        operations, source = self._beside(self._operator, surface)
-        charges = operations.charges(self._u, source, self._discretisation.problem)
+        if self._surfaces is None:
+            return {}
+        source, _ = reference.assemble(self._discretisation)
+        charges = self._surfaces.charges(self._u, source, self._discretisation.problem)
         return {name: {"charge": charge} for name, charge in charges.items()}
 
     def rows(self) -> list[Mapping[str, Any]]:
@@ -262,14 +223,47 @@ class _Direct:
 
 
 class _Factored(Method):
-    """A method: the direct solution with the values that u has at fixed nodes."""
+    """A method: the direct solution with the values that u has at fixed nodes.
 
-    def __init__(self, factors: reference.Direct) -> None:
-        self._factors = factors
+    `factors`: of the symmetric form at surfaces. `surfaces`: the operations of the form that is asked for, which the
+    solution goes over to; None where no node is beside a surface.
+    """
+
+    def __init__(self, factors: reference.Direct, surfaces: SurfaceOperations | None) -> None:
+        self._factors, self._surfaces = factors, surfaces
 
     def run(self, task: Task) -> SolveResult:
         task.u[...] = self._factors.solution(task.f, task.u)
+        if self._surfaces and self._surfaces.corrects:
+            self._correct(self._surfaces, task)
         return SolveResult(Status.CONVERGED, 1, task.u, None, 0.0, ())
+
+    def _correct(self, operations: SurfaceOperations, task: Task) -> None:
+        from scipy.sparse.linalg import LinearOperator, bicgstab
+
+        operator, solve = self._factors.operator, self._factors.solve
+        shape, free = task.u.shape, ~reference.fixed_nodes(operator)
+        # Differences of residuals would do, but the values of the bodies cancel in them.
+        rows = operations.backend.bind(operations.rows.of_product(operator.lattice))
+
+        def on_nodes(values: NDArray[Any]) -> NDArray[Any]:
+            u = np.zeros(shape)
+            u[free] = values
+            return u
+
+        def times(values: NDArray[Any]) -> NDArray[Any]:
+            u, au = on_nodes(values), np.empty(shape)
+            operations.symmetric.residual(u, None, au)
+            np.negative(au, out=au)
+            rows.replace_rows(au, u, au)
+            return au[free]
+
+        size, r = np.count_nonzero(free), np.empty(shape)
+        a, b = (LinearOperator((size, size), each, dtype=np.float64) for each in (times, solve))
+        for _ in range(ROUNDS):
+            operations.residual(task.u, task.f, r)
+            missing, _ = bicgstab(a, r[free], rtol=1e-8, M=b, maxiter=100)
+            task.u[...] += on_nodes(missing)
 
 
 def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:

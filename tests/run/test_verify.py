@@ -140,6 +140,35 @@ def test_superposed_solutions_keep_the_charge_to_rounding(
     assert direct.bodies["body1"]["charge"] == pytest.approx(2.5, rel=1e-11)
 
 
+@pytest.mark.parametrize("form", ["shortley_weller", "symmetric"])
+@pytest.mark.parametrize("open_faces", [{"all": "open"}, {"all": "open", "x_lower": {"dirichlet": 0.5}}])
+def test_bodies_beside_open_faces_have_a_direct_solution(
+    monkeypatch: pytest.MonkeyPatch, open_faces: dict[str, Any], form: str
+) -> None:
+    [one] = [info for info in backends.describe() if info.name == "numpy"]
+    monkeypatch.setattr(backends, "describe", lambda: [one])
+    bodies: list[dict[str, Any]] = [
+        {"inside": "hypot(x - 0.35, y - 0.45) < 0.12", "floating": True, "charge": 0.5},
+        {"inside": "hypot(x - 0.7, y - 0.6) < 0.1", "dirichlet": 1.0},
+    ]
+    tables = {
+        "equation": {"f": 0.0, "surface": form},
+        "domain": {**SQUARE, "shape": [21, 18]},
+        "boundary": open_faces,
+        "solver": {"rtol": 1e-10},
+    }
+    case = from_mapping({**tables, "body": bodies}, name="discs", folder=".")
+    report = verify(case)
+    assert report.passed and max(row["max_difference"] for row in report.rows) < 1e-8
+    direct = verification._Direct(case.problem, 1e-10)
+    solution = poisson.solve(case)
+    for name, given in direct.bodies.items():
+        assert given["charge"] == pytest.approx(solution.bodies[name]["charge"], abs=1e-8)
+    bodies[1]["dirichlet"] = 1.001
+    other = poisson.solve(from_mapping({**tables, "body": bodies}, name="discs", folder="."))
+    assert direct.beside(other, other.u)["verdict"] == "OFF"
+
+
 def test_bodies_that_no_node_is_beside_have_no_direct_charges() -> None:
     tables = {
         "equation": {"f": 1.0},
