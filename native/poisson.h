@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 17
+#define POISSON_ABI_VERSION 18
 
 #ifdef __cplusplus
 extern "C" {
@@ -255,7 +255,8 @@ typedef struct {
  *
  * `chains` solves along any one axis that does not wrap, for the modes of the others (poisson/mesh/chain.py): `chain`
  * has the link below the first node that is not fixed, and for each such node the link above it, its control width and
- * what it loses to a wall, links and losses times the coupling. The eigenvalues of that axis are not read.
+ * what it loses to a wall, links and losses times the coupling. The eigenvalues of that axis are not read. `turned`,
+ * null elsewhere, has the control widths over r^2 of a radius beside an angle, with which the eigenvalues of y count.
  *
  * `divergence` writes factor times that of a velocity; `subtract_gradient` takes factor times that of p from a
  * velocity, times the coefficients of the links above the cells, which may be null. In 2D w is any address. Arrays of
@@ -288,7 +289,7 @@ poisson_status poisson_find_clusters(const poisson_stencil* stencil, double thre
         const real* above);                                                                                            \
     poisson_status poisson_chains_##suffix(const poisson_operator* operator_, int32_t axis,                            \
         const double* spectrum_x, const double* spectrum_y, const double* spectrum_z, const double* chain,             \
-        const real* f, real* u);                                                                                       \
+        const double* turned, const real* f, real* u);                                                                 \
     poisson_status poisson_divergence_##suffix(const poisson_staggered* grid, double factor, const real* u,            \
         const real* v, const real* w, real* out, int64_t pitch, int64_t plane);                                        \
     poisson_status poisson_subtract_gradient_##suffix(const poisson_staggered* grid, double factor, const real* p,     \

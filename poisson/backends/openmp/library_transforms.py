@@ -55,13 +55,15 @@ class TransformsInPlace(CertifyingInverse):
     def __init__(self, backend: OpenmpBackend, inverse: Inverse) -> None:
         operator = inverse.operator
         require_constant(operator)
-        if operator.lattice.angle is not None:
-            self._steps: HostTransforms = ScipyInverse(backend, inverse, backend.threads)
-            self._passes, self._together = None, False
-            return
         pitch, tables = pitch_of(operator.shape[0]), tables_of(backend, operator)
         structure = ctypes.byref(operator_structure(operator, pitch, backend.threads, tables))
         axes, lines = transformed_axes(operator), operator.lattice.axes
+        if operator.lattice.angle is not None:
+            transforms = [_transform(backend, structure, operator, axis) for axis in axes if axis]
+            modes = _Modes(backend, structure, operator, transforms, 0)
+            self._steps = HostTransforms(operator, transforms, modes.chains, inverse.held)
+            self._passes, self._together = None, False
+            return
         # Tridiagonal systems go along the longest axis that no transform makes diagonal, or else the last one.
         last = len(lines) - 1
         chains = [axis for axis in axes if lines[axis].transform is None or axis == last]
@@ -183,9 +185,13 @@ class _Modes:
         self.spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
         for transform in transforms:
             self.spectra[transform.axis][free(operator, transform.axis)] = transform.spectrum
-        self.spectra[1 if chain == 0 else 0] += operator.c
+        angle, self._turned = operator.lattice.angle, None
+        # Beside an angle, what is not divided by r² is that of the last axis, or of none.
+        self.spectra[0 if chain != 0 else 1 if angle is None else 2] += operator.c
         if chain is not None:
             line, coupling = operator.lattice.axes[chain], operator.couplings[chain]
+            if angle is not None:
+                self._turned = (line.widths / line.coordinates**2)[line.free]
             self._chain = chain, chain_of(line, coupling)
             self._lowest = (0,) * operator.lattice.array_axis(chain) + (slice(None),) + (0,) * chain
             self._of_constants = OfConstants(line, coupling) if operator.singular else None
@@ -206,10 +212,11 @@ class _Modes:
             u[lowest] = between_mirrors(line, slowest.widths, self._operator.couplings[-1])
 
     def chains(self, f: NDArray[Any], u: NDArray[Any]) -> None:
-        """Where all but one are that is tabulated."""
+        """Where all but one are that is tabulated, or a radius beside an angle."""
         (axis, chain), constants = self._chain, self._of_constants
         line = None if constants is None else constants.solve(f[self._lowest].astype(np.float64))
-        self._functions.chains(self._structure, axis, *self._tables, chain.ctypes.data, f.ctypes.data, u.ctypes.data)
+        arrays = (chain.ctypes.data, _address(self._turned), f.ctypes.data, u.ctypes.data)
+        self._functions.chains(self._structure, axis, *self._tables, *arrays)
         if line is not None:
             u[self._lowest] = line
 
