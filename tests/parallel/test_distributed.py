@@ -208,6 +208,22 @@ def test_transforms_are_a_preconditioner_on_slabs() -> None:
     assert all(part.status is whole.status and abs(part.iterations - whole.iterations) <= 1 for part in parts)
 
 
+@pytest.mark.parametrize("coarse", ["geometric", "galerkin"])
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+def test_a_divided_grid_of_few_nodes_is_gathered_on_a_coarser_one(method: str, coarse: str) -> None:
+    """Where it is not divided it is solved directly."""
+    given = SolverSettings().having(rtol=1e-10, method=method, coarse=coarse)
+    rules = (Rule.FIXED, Rule.MIRROR, Rule.FIXED, Rule.FIXED)
+    operator = Operator.uniform((23, 13), (1 / 22, 1 / 12), 1.0, rules)
+    whole, parts = compared(operator, (1, 2), given, tolerance=1e-8)
+    assert whole.iterations == 1 and all(part.status is whole.status for part in parts)
+    operator = Operator.uniform((3, 3), (1 / 2, 1 / 2), 1.0, (Rule.FIXED,) * 4)
+    with pytest.raises(
+        GridError, match=r"^run.ranks: several for 3 x 3 nodes, too few for a coarser grid; allowed with"
+    ):
+        compared(operator, (1, 2), given)
+
+
 @pytest.mark.parametrize("name", SLABS)
 def test_ranks_solve_directly_as_one(name: str) -> None:
     operator, counts = PROBLEMS[name]

@@ -9,6 +9,7 @@ from typing import Any
 
 from poisson.backends.base import Array, Operations, Reduction
 from poisson.discrete.operator import Operator
+from poisson.errors import GridError
 from poisson.solvers.multigrid.coarsest import Matrix, inverse
 from poisson.solvers.multigrid.galerkin import galerkin_inverse, galerkin_levels, refresh_galerkin
 from poisson.solvers.multigrid.hierarchy import Level, levels_of, refresh_levels
@@ -42,6 +43,11 @@ class CoarseGrids:
         self._backend = levels[0].operations.backend
         self._settings = settings
         self._coarsest = levels[-1]
+        if self._coarsest.operator.lattice.divided:
+            nodes = " x ".join(map(str, self._coarsest.operator.lattice.whole.shape))
+            raise GridError(
+                f"run.ranks: several for {nodes} nodes, too few for a coarser grid; allowed with multigrid: 1"
+            )
         self.grids = [self._grid(level) for level in levels[1:]]
         self._singular = levels[0].operations.operator.singular
         self.matrix = self._backend.from_host(self._inverse())

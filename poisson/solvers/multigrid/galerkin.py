@@ -122,7 +122,7 @@ def refresh_galerkin(levels: Sequence[Level]) -> bool:
 def halved_axes(operations: StencilOperations) -> tuple[bool, ...]:
     """Along which axes a level is halved: those whose median link is next to the strongest; none if solved directly."""
     whole, medians = operations.stencil.lattice.whole, []
-    if whole.nodes <= MOST_NODES_DENSE:
+    if whole.nodes <= MOST_NODES_DENSE and not operations.stencil.lattice.divided:
         return (False,) * whole.dimension
     for axis, line in enumerate(whole.axes):
         able = line.nodes >= (4 if line.fixed == 2 else 3)

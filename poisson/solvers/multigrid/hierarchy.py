@@ -143,7 +143,8 @@ def grids_of(operator: Operator) -> tuple[tuple[int, ...], ...]:
 
 def _coarser_grid(operator: Operator) -> tuple[Lattice, float, int] | None:
     """The next coarser grid, `Level.lowest`, and how many axes halve; None of a level that is solved directly."""
-    if math.prod(operator.lattice.whole.shape) <= MOST_NODES_DENSE:
+    # What is divided is gathered on a coarser grid, before it is solved directly.
+    if not operator.lattice.divided and operator.lattice.nodes <= MOST_NODES_DENSE:
         return None
     if is_uneven(operator.lattice) and (found := thinned(operator.lattice)):
         return *found, 1
