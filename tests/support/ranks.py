@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Ranks played by the threads of one process, with random delays: nothing may depend on the order of arrivals."""
 
+import copy
 import random
 import threading
 import time
@@ -96,7 +97,8 @@ class ThreadCommunicator:
     def _all(self, value: Any) -> list[Any]:
         number = self._next()
         for peer in range(self.size):
-            self._shared.put((number, self.rank, peer, "all"), value)
+            # A copy, as a message has: what is sent may change, or end, before a peer reads it.
+            self._shared.put((number, self.rank, peer, "all"), copy.deepcopy(value))
         return [self._shared.take((number, peer, self.rank, "all")) for peer in range(self.size)]
 
     def _next(self) -> int:
