@@ -113,7 +113,7 @@ class StencilOperations(ABC):
     def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         """The groups of nodes that links above a threshold join (`poisson.discrete.clusters`).
 
-        Those of more than a part of all nodes are left out.
+        Groups of more than `part` of all nodes are left out.
 
         They are found on the host; a backend may do so where its arrays are.
         """

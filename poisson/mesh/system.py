@@ -64,10 +64,11 @@ def faces_of(axes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{axis}_{end}" for axis in axes for end in ("lower", "upper"))
 
 
-def order_of(axes: Sequence[str]) -> str:
-    """The axes of an array with values along some axes, as a message says it: ``(ny, nx)`` for x and y."""
-    names = ", ".join(f"n{axis}" for axis in reversed(axes))
-    return f"({names},)" if len(axes) == 1 else f"({names})"
+def needed_shape(place: str, array_shape: tuple[int, ...], axes: Sequence[str]) -> str:
+    """The end of a message on an array of another shape, with the order of its axes, whose names are `axes`."""
+    names = ", ".join(f"n{axis}" for axis in reversed(axes[: len(array_shape)]))
+    order = f"({names},)" if len(array_shape) == 1 else f"({names})"
+    return f"{place} needs {array_shape}, because arrays are {order}"
 
 
 def wanted_angle(name: str, lower: float, upper: float, periodic: bool) -> str | None:

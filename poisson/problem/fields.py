@@ -26,7 +26,7 @@ from poisson.errors import CaseError, PackageMissing, PoissonError
 from poisson.mesh.axis import Axis
 from poisson.mesh.axis_transfer import cubic
 from poisson.mesh.grid import AXES
-from poisson.mesh.system import order_of
+from poisson.mesh.system import needed_shape
 from poisson.plain import NotPlain, find, nearest, of_library, require_file
 from poisson.problem import arrays, images
 
@@ -83,19 +83,15 @@ class FieldFile:
         """
         with self._open() as array:
             if array.shape != array_shape:
-                order = order_of(axes[: len(array_shape)])
-                raise CaseError(
-                    f"{self} has the shape {array.shape}; {place} needs {array_shape}, because arrays are {order}"
-                )
+                raise CaseError(f"{self} has the shape {array.shape}; {needed_shape(place, array_shape, axes)}")
             if array.dtype.kind not in ("fiub" if self.phases or mask else "fiu"):
                 raise CaseError(f"{self} has values of type {array.dtype}; real numbers are needed")
 
     def read(self, start: int, stop: int, others: Sequence[Range] = ()) -> NDArray[np.float64]:
         """Rows (planes in 3D, nodes in 1D) `start` to `stop`, without `stop`, of the first array axis, as float64.
 
-        Of the other axes `others` has the ranges; those left out count as a whole.
-
-        Raises CaseError if the file cannot be read.
+        Of the other axes `others` has the ranges; those left out count as a whole. Raises CaseError if the file cannot
+        be read.
         """
         with self._open(_index(start, stop, others)) as array:
             return self._values(array[_index(start, stop, others)])
@@ -241,10 +237,7 @@ class ArrayField:
         """
         arrays.require_readable(self.values)
         if self.shape != array_shape:
-            order = order_of(axes[: len(array_shape)])
-            raise CaseError(
-                f"an array of the shape {self.shape}; {place} needs {array_shape}, because arrays are {order}"
-            )
+            raise CaseError(f"an array of the shape {self.shape}; {needed_shape(place, array_shape, axes)}")
         interface = getattr(self.values, arrays.CUDA, None) if self.on_device else None
         if interface is not None:
             arrays.require_real(np.dtype(interface["typestr"]))

@@ -252,15 +252,10 @@ def test_lines_along_r_solve_for_every_angle(name: str) -> None:
 )
 def test_lines_precondition_only_near_the_axis(inner: float, preconditioner: str, iterations: int) -> None:
     """Lines serve where r = 0 is near; where links along phi vary little with r, cycles need fewer iterations."""
-    problem = Problem.on_box(
-        (65, 128),
-        system="polar",
-        lower=(inner, 0.0),
-        upper=(1.0, 2 * math.pi),
-        f=1.0,
-        a=lambda r, phi: np.where(np.hypot(r * np.cos(phi) - 0.6, r * np.sin(phi)) < 0.2, 1e3, 1.0),
-        boundary={"r_upper": 0.0, "phi": "periodic"} | ({"r_lower": 0.0} if inner else {}),
-    )
+    a = "where(hypot(r*cos(phi) - 0.6, r*sin(phi)) < 0.2, 1000, 1)"
+    box: dict[str, Any] = {"system": "polar", "lower": (inner, 0.0), "upper": (1.0, 2 * math.pi)}
+    faces: dict[str, Any] = {"r_upper": 0.0, "phi": "periodic"} | ({"r_lower": 0.0} if inner else {})
+    problem = Problem.on_box((65, 128), f=1.0, a=a, boundary=faces, **box)
     solution = poisson.solve(problem, "auto", "numpy", rtol=1e-8)
     assert solution.provenance["method"].startswith(f"cg with preconditioner {preconditioner}")
     assert solution.status.success and solution.iterations == pytest.approx(iterations, abs=2)
@@ -451,7 +446,7 @@ def test_electrodes_around_an_axis_have_the_capacitance_of_spheres(surface: str)
 def test_a_ball_with_a_flow_through_its_surface_is_of_second_order(
     condition: dict[str, float], exact: str, flow: float
 ) -> None:
-    """What flows out of it and through the faces is nothing to rounding, and the flow is that of the whole ball."""
+    """The flows out of the ball and through the faces balance to rounding, and that out of the ball is as known."""
     errors = []
     for nodes in (17, 33):
         u = exact.format("max(hypot(r, z), 0.1)")

@@ -99,7 +99,7 @@ def test_both_forms_at_surfaces_have_direct_solutions_of_their_own(monkeypatch: 
 
 
 def test_bodies_that_float_have_a_direct_solution_by_superposition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of which a wrong charge is no solution."""
+    """A solution with another charge differs from the direct one."""
     [one] = [info for info in backends.describe() if info.name == "numpy"]
     monkeypatch.setattr(backends, "describe", lambda: [one])
     bodies: list[dict[str, Any]] = [

@@ -429,7 +429,7 @@ SIDES = {"y_lower": 0.0, "y_upper": 0.0}
     "condition", [{"dirichlet": 1.0}, {"a": 5.0}, {"neumann": 0.0}], ids=lambda each: next(iter(each))
 )
 def test_a_body_that_reaches_an_open_face_is_refused(condition: dict[str, float]) -> None:
-    """What links it has there would go on beyond the face otherwise; a dielectric in two layers off it may stand."""
+    """Its links there would go on beyond the face. A dielectric that begins two layers off the face is allowed."""
     for inside in ("x < 0.3", "x > 0.95"):
         body = poisson.Body(inside=inside, **condition)
         problem = poisson.Problem.on_box((9, 9), bodies=[body], boundary={"x": "open"} | SIDES)
