@@ -38,6 +38,7 @@ class Clusters:
     backend copies NumPy arrays to where its own are. `starts` (int64 array, shape (groups + 1,)): where each group
     begins in `nodes`, and their end. `factors` (float64 array, shape (groups,)): 0.7 / (Zᵀ V A Z) of each. `across`:
     of a part, the groups that other parts have nodes of. `of_all`: `size`, if it does not follow from the arrays.
+    `divided`: what the backend that found them has made of them for their correction.
     """
 
     lattice: Lattice
@@ -46,6 +47,7 @@ class Clusters:
     factors: Any
     across: Across | None = None
     of_all: tuple[int, int, int] | None = None
+    divided: Any = None
 
     def __post_init__(self) -> None:
         if self.nodes.dtype != np.int32 or self.starts.dtype != np.int64 or self.factors.dtype != np.float64:

@@ -266,7 +266,7 @@ class _Planes:
             count = len(reaction)
             ends = [((first - 1) % count, (first - 1) % count + 1), (first, last), (last % count, last % count + 1)]
             fixed = xp.concatenate([reaction[start:stop] < 0 for start, stop in ends])  # with a plane beside at both
-            self.fixed = fixed if bool(fixed.any()) else None
+            self.fixed = fixed if xp is not np or fixed.any() else None  # to look takes a device longer
 
     def link(self, axis: int) -> Any:
         """The links along an axis times the volumes of the other axes."""

@@ -82,6 +82,31 @@ def test_clusters_found_on_the_device_are_those_found_on_the_host(
     assert largest > PIECE
 
 
+@pytest.mark.parametrize("make", [emulated, pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("shape", [(41, 38), (7, 5, 6), (9, 11, 13)])
+def test_medians_that_are_selected_are_those_of_sorted_links(
+    make: Callable[[Any], Any], dtype: Any, shape: tuple[int, ...]
+) -> None:
+    """Exactly: the mean of the two in the middle, of values of any size, of some or of none."""
+    backend, rng = make(dtype), np.random.default_rng(5)
+    full = stencil_on(grid_operator(shape, FEW_RULES[len(shape)][0]).lattice, dtype, jump=4.0, holes=-0.8)
+    given = np.asarray(full.coefficients)
+    for scale in (
+        np.ones(given.shape),
+        np.where(rng.random(given.shape) < 0.5, 1e12, 1e-12),
+        np.exp(9.0 * rng.standard_normal(given.shape)),
+        np.where(np.arange(given.size).reshape(given.shape) == given.size // 2, 1.0, -1.0),
+        np.zeros(given.shape),
+    ):
+        coefficients = (given * scale).astype(dtype)
+        operations = backend.bind(replace(full, coefficients=backend.from_host(coefficients)))
+        for axis in range(len(shape)):
+            along = [number for number, offset in enumerate(full.offsets, start=1) if offset[axis]]
+            sums = coefficients[along].astype(np.float64).sum(axis=0)
+            expected = float(np.median(sums[sums > 0.0])) if (sums > 0.0).any() else 0.0
+            assert operations.median_link(axis) == expected
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape", [(1030, 1022), (130, 102, 90)])
 @pytest.mark.parametrize("name", [name for name in TABLE if ALL[name].subject is FullStencil])

@@ -115,7 +115,11 @@ class NotingRuntime(EmulatedRuntime):
         device_array[...] = host_array
 
     def download(self, device_array: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        return device_array.copy()
+        # No kernel counts here, and what is done with none would launch nothing.
+        return np.ones_like(device_array) if device_array.dtype == np.uint64 else device_array.copy()
+
+    def copy(self, source: NDArray[Any], target: NDArray[Any]) -> None:
+        target[...] = source
 
     def fourier(self, lines: NDArray[Any]) -> Callable[[], None]:
         return lambda: None
@@ -195,11 +199,11 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     between.prolong_add(coarse, u)
     between.interpolation(transfer.weights)
     between.galerkin(single.empty(bare.product.array_shape))
-    starts = np.array([0, 9, 9000])  # a small cluster, and a large one of several pieces
-    clusters = Clusters(lattice, np.arange(9000, dtype=np.int32), starts, np.ones(2))
+    clusters = Clusters(lattice, np.arange(9, dtype=np.int32), np.array([0, 9]), np.ones(1))
     backend.bind(clusters).correct_clusters(u, out)
     backend.bind(some_rows(lattice)).replace_rows(u, u, u)
     operations.clusters(0.1)
+    operations.median_link(0)
 
 
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:

@@ -21,6 +21,9 @@ TRIAL = bytes(1 << 12)
 
 log = logging.getLogger(__name__)
 
+_tried: set[str] = set()
+"""The folders that this process could write to."""
+
 
 def prepare() -> None:
     """Have CuPy, if it is installed, keep kernels in memory where its folder cannot be written.
@@ -30,10 +33,13 @@ def prepare() -> None:
     if sys.modules.get("cupy") is None and find_spec("cupy") is None:
         return
     folder = _folder()
+    if folder in _tried:  # on some disks a trial takes 15 ms
+        return
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as trial:
             trial.write(TRIAL)
+        _tried.add(folder)
     except OSError as error:
         keep_in_memory(error)
         if not os.path.isdir(folder):

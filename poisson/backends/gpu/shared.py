@@ -107,7 +107,7 @@ class Shared:
 
     `kernels`: those asked for so far. `partial` (array): a counter and the parts of the blocks in a reduction; launches
     run in order, so one is enough. `overlap`: what goes on beside launches. `recordable`: whether all that was noted
-    since this was set can be recorded. `rehearsal`: what threads do to have CuPy compile its kernels.
+    since this was set can be recorded.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -116,7 +116,6 @@ class Shared:
         self.overlap = Overlap(runtime)
         self.partial = self._zeros(2)
         self.recordable = True
-        self.rehearsal: list[Future[None]] = []
         self._noted: Wanted | None = None
         self._norm, self._launches = 1.0, 0
         self._reads: int | None = None

@@ -7,15 +7,24 @@ import numpy as np
 
 from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu.callers import TYPES
-from poisson.backends.gpu.clusters import find, rehearse
+from poisson.backends.gpu.clusters import find
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE
-from poisson.backends.gpu.tables import tabulated
+from poisson.backends.gpu.tables import on_device, tabulated
 from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.discrete.operator import Operator
+
+DIGITS = tuple((shift, 2048 if shift else 256) for shift in (52, 41, 30, 19, 8, 0))
+"""Where each digit of a positive float64 number begins, and how many values it has, from the highest to the lowest."""
+
+SELECTION = 2 + 2048 // 2
+"""The size of a Selection of medians.hip, in numbers of eight bytes."""
+
+MOST_BLOCKS = 1024
+"""The most blocks for one value of a median: each has to count the digits that it met into those of all."""
 
 
 class GpuStencil(StencilOperations):
@@ -56,8 +65,15 @@ class GpuStencil(StencilOperations):
         self._march("stencil_direction", arguments, result, "", given(before))
 
     def median_link(self, axis: int) -> float:
-        rehearse(self.backend)
-        return super().median_link(axis)
+        shape, operator, backend = WEIGHTS_SHAPE, self._nodes.operator, self.backend
+        nx, ny, nz, _, *coefficients = self._geometry[:6]
+        links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients, np.int32(axis))
+        result, grid = backend.reduction(), (min(blocks_for(int(ny) * int(nz), shape.block_y), MOST_BLOCKS), 2, 1)
+        selections = on_device(backend, np.zeros(2 * SELECTION, np.uint64))
+        for shift, digits in DIGITS:
+            arguments = (*links, np.int32(shift), np.int32(digits), selections, result.argument)
+            backend.launch("medians", "links_median", shape, operator, grid, arguments, self._defines[:1])
+        return sum(backend.read(result)) / 2.0
 
     def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         nx, ny, nz, _, *coefficients = self._geometry[:6]

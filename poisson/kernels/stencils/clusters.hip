@@ -5,22 +5,21 @@
 // has where each begins. A small cluster has a team of TEAM lanes, and a large one a block for each piece of PIECE
 // members, of which the last to come joins the sums. Sums are in float64, and have the same bits at every run.
 //
-// Options: TEAM, PIECE.
+// Options: TEAM, SMALL (the most members of a small cluster), PIECE.
 
 #ifndef TEAM
 #define TEAM 8
+#define SMALL 64
 #define PIECE 4096
 #endif
 
-#define GROUPS_PARAMETERS                                                                                         \
-    const int *__restrict__ members, const index_t *__restrict__ starts, const int *__restrict__ clusters,        \
-        const int *__restrict__ parts, const int *__restrict__ small, int few, int blocks_of_teams, double *sums, \
-        unsigned *counters
-#define GROUPS(nodes)                                                                                           \
-    Groups {                                                                                                    \
-        nodes, members, starts, clusters, parts, small, few, blocks_of_teams, reinterpret_cast<Partial*>(sums), \
-            counters                                                                                            \
-    }
+typedef unsigned long long count_t;
+
+#define GROUPS_PARAMETERS                                                                                    \
+    const int *__restrict__ members, const index_t *__restrict__ starts, const index_t *__restrict__ pieces, \
+        const int *__restrict__ small, int few, int blocks_of_teams, double *sums, unsigned *counters
+#define GROUPS(nodes) \
+    Groups { nodes, members, starts, pieces, small, few, blocks_of_teams, reinterpret_cast<Partial*>(sums), counters }
 #define GROUPED_NODES (Nodes{nx, ny, nz EACH_WIDTH})
 
 // What a piece of a large cluster is: the number of the first one, how many there are, and the members of this one.
@@ -33,8 +32,8 @@ struct Groups {
     Nodes nodes;
     const int* members;
     const index_t* starts;
-    const int *clusters, *parts;  // of each piece: its cluster, and which of the pieces of that it is
-    const int* small;             // the clusters of teams
+    const index_t* pieces;  // of each its cluster, in the upper half, and which of the pieces of that it is
+    const int* small;       // the clusters of teams
     int few, blocks_of_teams;
     Partial* sums;       // of pieces
     unsigned* counters;  // of the pieces that have come, at the first one of a cluster
@@ -45,7 +44,7 @@ struct Groups {
         return Place{number, number - row * nodes.nx, row - k * nodes.ny, k};
     }
     __device__ __forceinline__ Piece piece(int number) const {
-        const int cluster = clusters[number], part = parts[number];
+        const int cluster = (int)(pieces[number] >> 32), part = (int)(pieces[number] & 0xffffffff);
         const index_t from = starts[cluster], to = starts[cluster + 1];
         const index_t begin = from + (index_t)PIECE * part, end = begin + PIECE < to ? begin + PIECE : to;
         return Piece{cluster, number - part, (int)((to - from + PIECE - 1) / PIECE), begin, end};
@@ -231,14 +230,71 @@ KERNEL poisson_clusters_label(int* labels, int* grouped, int nx, int ny, int nz)
     put(grouped + label, 1);
 }
 
-// Of each cluster the excess and the links that leave it, and the diagonal.
-KERNEL poisson_clusters_held(double* __restrict__ out, const int* __restrict__ labels, STENCIL_LINKS_PARAMETERS,
+// ---- lists of them, which are sorted afterwards: blocks append in any order
+
+// Append the values of the threads that have one to a list of `length` values. Every thread of the block must call it.
+template <class T>
+__device__ __forceinline__ void append(bool adds, T value, T* list, count_t* length) {
+    __shared__ unsigned added;
+    __shared__ count_t begin;
+    const bool first = threadIdx.x + threadIdx.y == 0;
+    if (first) added = 0;
+    __syncthreads();
+    const unsigned place = adds ? atomicAdd(&added, 1u) : 0;
+    __syncthreads();
+    if (first && added > 0) begin = atomicAdd(length, (count_t)added);
+    __syncthreads();
+    if (adds) list[begin + place] = value;
+}
+
+#define NUMBER_OF_THREAD ((index_t)blockIdx.x * THREADS + threadIdx.x + BLOCK_X * threadIdx.y)
+
+// The nodes of clusters that are not left out: their labels, in the upper half, and their numbers.
+KERNEL poisson_clusters_collect(const int* __restrict__ labels, const int* __restrict__ grouped, index_t* keys,
+                                count_t* length, int nodes) {
+    const index_t here = NUMBER_OF_THREAD;
+    const int label = here < nodes ? labels[here] : 0;
+    append(here < nodes && grouped[here] && grouped[label], (index_t)label << 32 | here, keys, length);
+}
+
+// Of sorted keys the nodes, and where each cluster begins and the last one ends.
+KERNEL poisson_clusters_start(const index_t* __restrict__ keys, int count, int* members, index_t* starts,
+                              count_t* length) {
+    const index_t at = NUMBER_OF_THREAD;
+    if (at < count) members[at] = (int)(keys[at] & 0xffffffff);
+    const bool begins = at == 0 || at == count || (at < count && keys[at] >> 32 != keys[at - 1] >> 32);
+    append(begins, at, starts, length);
+}
+
+// The small clusters, and the pieces of the others. counts: of both, of the clusters of several pieces, and the sum of
+// the squares of the members of each cluster.
+KERNEL poisson_clusters_divide(const index_t* __restrict__ starts, int clusters, int* small, index_t* pieces,
+                               count_t* counts) {
+    const index_t cluster = NUMBER_OF_THREAD;
+    const index_t members = cluster < clusters ? starts[cluster + 1] - starts[cluster] : 0;
+    append(0 < members && members <= SMALL, (int)cluster, small, counts);
+    if (members > SMALL) {
+        const index_t parts = (members + PIECE - 1) / PIECE, begin = (index_t)atomicAdd(counts + 1, (count_t)parts);
+        for (index_t part = 0; part < parts; ++part) pieces[begin + part] = cluster << 32 | part;
+        if (parts > 1) atomicAdd(counts + 2, (count_t)1);
+    }
+    __shared__ double slot[2];
+    reduce_block((double)members * (double)members, 0, slot);
+    if (threadIdx.x + threadIdx.y == 0) atomicAdd(counts + 3, (count_t)slot[0]);
+}
+
+// The factor of each cluster, from its excess and the links that leave it. One that only rounding holds, or of too many
+// nodes, is to be left out: its first node is no longer grouped.
+KERNEL poisson_clusters_hold(double* __restrict__ factors, const int* __restrict__ labels, int* grouped,
+                             count_t* left_out, double damping, double loose, double most, STENCIL_LINKS_PARAMETERS,
                              GROUPS_PARAMETERS) {
     const StencilLinks a = STENCIL_LINKS;
     const Groups groups = GROUPS(a.nodes);
-    const auto keep = [&](int cluster, const Partial& total) {
-        out[2 * cluster] = total.sum;
-        out[2 * cluster + 1] = total.maximum;
+    const auto hold = [&](int cluster, const Partial& total) {
+        factors[cluster] = damping / total.sum;
+        if (total.sum > loose * total.maximum && (double)(starts[cluster + 1] - starts[cluster]) <= most) return;
+        grouped[members[starts[cluster]]] = 0;
+        atomicAdd(left_out, (count_t)1);
     };
     sum_clusters<true>(
         groups,
@@ -252,7 +308,7 @@ KERNEL poisson_clusters_held(double* __restrict__ out, const int* __restrict__ l
             return held;
         },
         [&](int cluster, const Partial& total, index_t first, index_t, int) {
-            if (first == starts[cluster]) keep(cluster, total);
+            if (first == starts[cluster]) hold(cluster, total);
         },
-        [&](const Piece& piece, const Partial& total) { keep(piece.cluster, total); });
+        [&](const Piece& piece, const Partial& total) { hold(piece.cluster, total); });
 }

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +82,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     while True:
         full = backend.bind(stencil)
         bound = full if levels else operations
+        backend.prepare(partial(full.median_link, 0), partial(full.clusters, LARGEST_PART))
         halved = halved_axes(full)
         if not any(halved):
             break
@@ -214,9 +216,14 @@ def _coarsened(
     """
     exact = backend.companion(np.float64)
     weights = kept if kept is not None and store.dtype == exact.dtype else exact.empty(plain.table.array_shape)
-    exact.bind(plain).interpolation(weights)
     product = store.empty(plain.product.array_shape) if product is None else product
-    exact.bind(replace(plain, weights=weights)).galerkin(product)
+    forming = (
+        partial(exact.bind(plain).interpolation, weights),
+        partial(exact.bind(replace(plain, weights=weights)).galerkin, product),
+    )
+    exact.prepare(*forming)
+    for form in forming:
+        form()
     if store.dtype != exact.dtype:
         view = exact.view(weights)
         weights = store.assemble(plain.table.array_shape, lambda xp, start, stop: view[start:stop], kept)

@@ -251,6 +251,10 @@ static inline unsigned int atomicAdd(unsigned int* address, unsigned int value) 
     return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);  // with the fence that stands before it in a kernel
 }
 
+static inline unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
+    return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);
+}
+
 static inline int atomicCAS(int* address, int compare, int value) {
     __atomic_compare_exchange_n(address, &compare, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return compare;
