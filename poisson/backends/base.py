@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from poisson.discrete.face_fields import FaceFields
     from poisson.discrete.full_stencil import FullStencil, StencilTransfer
     from poisson.discrete.inverse import DividedInverse, Inverse
+    from poisson.discrete.mask import Parts
     from poisson.discrete.sparse_rows import SparseRows
     from poisson.discrete.transfer import Interpolation, Transfer
     from poisson.mesh.differences import Differences
@@ -254,6 +255,10 @@ class Backend(CallersArrays, Exchanges, Recordings):
         from poisson.discrete.face_fields import FaceFields
 
         return FaceFields(far, faces, self.array_module, self.threads)
+
+    def parts(self, operator: Operator) -> Parts | None:
+        """The parts that links of more than 0 join; None from a backend that has no way of its own to find them."""
+        return None
 
     # ---- another precision
 

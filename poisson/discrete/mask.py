@@ -3,7 +3,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,24 @@ Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 log = logging.getLogger(__name__)
+
+NOWHERE = "a is 0 at some nodes: nothing flows there, and u keeps its initial guess"
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The parts that links of more than 0 join nodes to, as a backend finds them.
+
+    `c`: an array with `FIXED` at the nodes of fixed faces and at those without a link, and 0 at the others. `alone`:
+    nodes without a link that are on no fixed face. `loose`, `held`: parts of two nodes or more without a node on a
+    fixed face, and with one. `least`: the least link of more than 0, infinite without any.
+    """
+
+    c: Any
+    alone: int
+    loose: int
+    held: int
+    least: float
 
 
 def masked(
@@ -103,19 +121,21 @@ def insulated(operator: Operator, backend: Any) -> Operator:
     assert before is not None and before.links is not None
     if backend.dtype != np.float64:
         raise CaseError("equation.a: 0 at some nodes; allowed in float64 or mixed precision")
+    if (found := _on_device(operator, backend)) is not None:
+        return found
     lattice, every = operator.lattice, (1,) * operator.dimension
     fetch = partial(backend.sample, lattice=lattice, steps=every) if lattice.divided else backend.to_host
     c = None if before.c is None else fetch(before.c)
     if lattice.divided or not backend.views:
-        found = [_open(np, 1, fetch(link)) for link in before.links]
+        open_links = [_open(np, 1, fetch(link)) for link in before.links]
     else:
         with backend.ordered():
-            found = [_open(backend.array_module, backend.threads, backend.view(link)) for link in before.links]
-    links, ends = zip(*found, strict=True)
+            open_links = [_open(backend.array_module, backend.threads, backend.view(link)) for link in before.links]
+    links, ends = zip(*open_links, strict=True)
     least = min(ends)
     if not least < np.inf:
         raise CaseError("equation.a: 0 at one of any two neighbours; allowed: a > 0 somewhere at both")
-    log.info("a is 0 at some nodes: nothing flows there, and u keeps its initial guess")
+    log.info(NOWHERE)
     given = replace(before, links=links, c=c, a_range=(least, before.a_range[1]))
     whole = replace(operator, lattice=lattice.whole, coefficients=given)
     part = np.ix_(*(line.index for line in reversed(lattice.axes)))
@@ -127,6 +147,24 @@ def insulated(operator: Operator, backend: Any) -> Operator:
     except ValueError as error:
         cut = str(error).partition(":")[0]
         raise CaseError(f"equation.a: {cut}; set a to 0 there, too, or connect them") from None
+
+
+def _on_device(operator: Operator, backend: Any) -> Operator | None:
+    """The operator of `insulated` from parts that the backend finds; None where it finds none, or more is to be said.
+
+    Where c, or a wall beside cells, may hold a part, and where one is cut off, every part is looked at on the host.
+    """
+    before, lattice = operator.coefficients, operator.lattice
+    assert before is not None
+    walls = any(np.any(line.couplings[2]) for line in lattice.axes)
+    asks = backend.views and backend.dtype == np.float64 and not lattice.divided
+    parts = backend.parts(operator) if asks and not walls and not operator.c and before.c is None else None
+    if parts is None or not parts.least < np.inf or parts.loose > (parts.held == 0):
+        return None
+    log.info(NOWHERE)
+    a_range, held = (parts.least, before.a_range[1]), parts.loose == 0
+    found = replace(before, c=parts.c, a_range=a_range, c_range=(0.0, 0.0), fixed=parts.alone, holds=held)
+    return replace(operator, coefficients=found)
 
 
 def _open(xp: ModuleType, threads: int, links: Any) -> tuple[Mask, float]:
@@ -237,6 +275,7 @@ def labelled(free: NDArray[np.bool_], wraps: Sequence[int]) -> tuple[NDArray[Any
     labels: NDArray[Any] = label(free)[0]
     seams = []
     for place in wraps:
-        pairs = np.stack([labels.take(end, axis=place).ravel() for end in (-1, 0)])
-        seams.append(np.unique(pairs[:, (pairs > 0).all(axis=0)], axis=1))
+        last, first = (labels.take(end, axis=place).ravel().astype(np.int64) for end in (-1, 0))
+        pairs = np.unique((last << 32 | first)[(last > 0) & (first > 0)])
+        seams.append(np.stack([pairs >> 32, pairs & 0xFFFFFFFF]))
     return labels, seams

@@ -23,7 +23,8 @@ PARTS = {
     "weights": (*_STENCILS, "stencils/weights.h", "stencils/weights.hip"),
     "galerkin": (*_STENCILS, "stencils/links.h", "stencils/weights.h", "stencils/galerkin.hip"),
     "medians": (*_STENCILS, "stencils/links.h", "stencils/medians.hip"),
-    "clusters": (*_STENCILS, "stencils/links.h", "stencils/clusters.hip"),
+    "clusters": (*_STENCILS, "stencils/links.h", "stencils/labels.h", "stencils/clusters.hip"),
+    "parts": (*_STENCILS, "stencils/links.h", "stencils/labels.h", "stencils/parts.hip"),
     "transform": (
         "transforms/complex.h",
         "transforms/transform_lines.h",

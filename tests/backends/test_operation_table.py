@@ -90,7 +90,7 @@ FURTHER_KERNELS = {
     *("smooth", "smooth_norm", "interpolate_gather", "take"),
     *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add", "rows_put"),
     *("clusters_begin", "clusters_join", "clusters_label", "clusters_collect", "clusters_start", "clusters_divide"),
-    *("clusters_hold", "links_median"),
+    *("clusters_hold", "links_median", "parts_begin", "parts_join", "parts_settle", "parts_hold", "parts_mask"),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary", "tridiagonal"),
     *("slab_condense", "slab_expand", "along_radius", "divergence", "subtract_gradient"),
     *("face_take", "face_charges", "face_products", "face_fields"),

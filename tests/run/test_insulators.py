@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Fields a that are 0 at some nodes: every method against the direct solution, and what is refused."""
 
+import itertools
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import BACKENDS, emulated
 from numpy.typing import NDArray
 
 import poisson
+from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.mask import labelled
-from poisson.errors import IncompatibleSource, PoissonError
+from poisson.errors import CaseError, IncompatibleSource, PoissonError
 from poisson.run.sample import Sample
 
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -123,6 +128,38 @@ def test_what_zeros_cannot_have_is_one_line() -> None:
     assert line(a=0.0) == "a = 0.0; it must be > 0"
 
     assert line(a="abs(x - 1)").endswith("x = 1, y = 0; every value must be > 0")
+
+
+@pytest.mark.parametrize("make", [emulated, pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("shape", [(16, 18), (6, 9, 14)])
+def test_a_device_finds_the_parts_that_the_host_finds(make: Any, shape: tuple[int, ...]) -> None:
+    """All, or that one is cut off, with each kind of faces, for parts of any number and shape."""
+    rng, found = np.random.default_rng(7), Counter[str]()
+    plain, device = NumpyBackend(np.float64), make(np.float64)
+    walls: tuple[Any, ...] = ({"x": "periodic", "all": {"neumann": 0.0}}, {"x_lower": 1.0, "all": {"neumann": 0.0}})
+    for boundary, open_part in itertools.product((*BOUNDARIES.values(), *walls), (0.5, 0.8, 0.95, 0.95, 0.99)):
+        a = rng.uniform(0.5, 5.0, shape) * (rng.random(shape) < open_part)
+        if boundary is walls[0] or len(shape) == 3:
+            a[..., 4:7, :] = a[..., -2:, :] = 0.0
+        if boundary is walls[1]:
+            a[..., :2, :] = 1.0
+        problem = poisson.Problem.on_box(shape[::-1], a=a, boundary=boundary)
+        results = []
+        for backend in (plain, device):
+            try:
+                results.append(Discretisation(problem).operator_on(backend))
+            except CaseError as error:
+                results.append(str(error))
+        expected, result = results
+        if isinstance(expected, str) or isinstance(result, str):
+            found["cut off"] += 1
+            assert result == expected
+            continue
+        found[f"held: {expected.coefficients.holds}"] += 1
+        assert np.array_equal(device.to_host(result.reaction), expected.reaction)
+        one, other = (replace(each.coefficients, c=None, links=None) for each in (result, expected))
+        assert vars(one) == vars(other)
+    assert found.keys() == {"cut off", "held: True", "held: False"}
 
 
 def test_a_check_takes_the_least_a_that_conducts() -> None:

@@ -27,6 +27,7 @@ from poisson.backends.gpu.grid_transfer import GpuInterpolation, GpuTransfer
 from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import mask_of, masked
+from poisson.backends.gpu.parts import find
 from poisson.backends.gpu.probe import GpuProbe
 from poisson.backends.gpu.rows import GpuRows
 from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
@@ -46,6 +47,7 @@ from poisson.mesh.differences import Differences
 
 if TYPE_CHECKING:
     from poisson.discrete.face_fields import FaceFields
+    from poisson.discrete.mask import Parts
     from poisson.mesh.lattice import Lattice
     from poisson.mesh.staggered import Staggered
 
@@ -218,6 +220,9 @@ class GpuBackend(Launcher):
         from poisson.backends.gpu.faces import GpuFaces
 
         return GpuFaces(self, far, faces)
+
+    def parts(self, operator: Operator) -> Parts:
+        return find(self, operator)
 
     def staggered(self, cells: Staggered) -> Any:
         from poisson.backends.gpu.staggered import GpuStaggered

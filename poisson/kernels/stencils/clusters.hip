@@ -146,51 +146,13 @@ KERNEL poisson_clusters_add(real* u, const double* __restrict__ corrections, int
         u[groups.offset(groups.place(member), pitch)] += change;
 }
 
-// ---- how they are found: labels are joined along strong links, the smaller one above the larger
-
-#define NODE_OF_THREAD                                                \
-    const int i = blockIdx.x * BLOCK_X + threadIdx.x;                 \
-    const int j = blockIdx.y * BLOCK_Y + threadIdx.y, k = blockIdx.z; \
-    if (i >= nx || j >= ny) return;                                   \
-    const int here = number_of(a.nodes, i, j, k)
-
-__device__ __forceinline__ int number_of(const Nodes& nodes, int i, int j, int k) {
-    return i + nodes.nx * (j + nodes.ny * k);
-}
-
-// Labels that other threads change meanwhile: any value that one had will do, as it leads to the same end.
-__device__ __forceinline__ int look(const int* label) {
-#if defined(POISSON_EMULATION)
-    return __atomic_load_n(label, __ATOMIC_RELAXED);
-#else
-    return *(const volatile int*)label;
-#endif
-}
-__device__ __forceinline__ void put(int* label, int value) {
-#if defined(POISSON_EMULATION)
-    __atomic_store_n(label, value, __ATOMIC_RELAXED);
-#else
-    *(volatile int*)label = value;
-#endif
-}
-
-// The end that the labels of a node lead to. Those on the way are shortened, but where labels are to be final: a label
-// that is written late would take the place of one.
-template <bool SHORTENS>
-__device__ __forceinline__ int end_of(int* labels, int node) {
-    int before = node, current = look(labels + node);
-    for (int next; current > (next = look(labels + current)); current = next) {
-        if (SHORTENS) put(labels + before, next);
-        before = current;
-    }
-    return current;
-}
+// ---- how they are found: labels are joined along strong links
 
 // Every node has its own number, and the root of its diagonal.
 KERNEL poisson_clusters_begin(double* __restrict__ roots, int* __restrict__ labels, int* __restrict__ grouped,
                               STENCIL_LINKS_PARAMETERS) {
     const StencilLinks a = STENCIL_LINKS;
-    NODE_OF_THREAD;
+    NODE_OF_THREAD(a.nodes);
     double diagonal = a.at(0, i, j, k);
     for_each_link(a, i, j, k, [&](int, int, int, double link, bool) { diagonal += link; });
     roots[here] = sqrt(diagonal);
@@ -202,32 +164,21 @@ KERNEL poisson_clusters_begin(double* __restrict__ roots, int* __restrict__ labe
 KERNEL poisson_clusters_join(const double* __restrict__ roots, int* labels, STENCIL_LINKS_PARAMETERS,
                              double threshold) {
     const StencilLinks a = STENCIL_LINKS;
-    NODE_OF_THREAD;
+    NODE_OF_THREAD(a.nodes);
     if (is_fixed_node(a.nodes, i, j, k)) return;
     const double least = threshold * roots[here];
     for_each_link(a, i, j, k, [&](int p, int q, int s, double link, bool behind) {
         const int there = number_of(a.nodes, p, q, s);
         if (!behind || is_fixed_node(a.nodes, p, q, s) || !(link > least * roots[there])) return;
-        int one = end_of<true>(labels, here), other = end_of<true>(labels, there);
-        while (one != other) {
-            const int larger = one > other ? one : other, smaller = one > other ? other : one;
-            const int found = atomicCAS(labels + larger, larger, smaller);
-            if (found == larger) break;
-            one = found;
-            other = smaller;
-        }
+        join(labels, here, there);
     });
 }
 
 // Give every node the smallest number of its cluster; grouped: whether that has other nodes.
 KERNEL poisson_clusters_label(int* labels, int* grouped, int nx, int ny, int nz) {
-    const StencilLinks a{Nodes{nx, ny, nz}};
-    NODE_OF_THREAD;
-    const int label = end_of<false>(labels, here);
-    if (label == here) return;
-    put(labels + here, label);
-    put(grouped + here, 1);
-    put(grouped + label, 1);
+    const Nodes nodes{nx, ny, nz};
+    NODE_OF_THREAD(nodes);
+    settle(labels, grouped, here);
 }
 
 // ---- lists of them, which are sorted afterwards: blocks append in any order

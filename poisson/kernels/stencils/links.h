@@ -53,3 +53,13 @@ __device__ __forceinline__ void for_each_link(const StencilLinks& a, int i, int 
         }
     }
 }
+
+// The bits of a number: as unsigned integers those of positive numbers have the same order.
+__device__ __forceinline__ unsigned long long bits_of(double value) {
+    union {
+        double value;
+        unsigned long long bits;
+    } both;
+    both.value = value;
+    return both.bits;
+}

@@ -16,14 +16,6 @@ struct Selection {
     unsigned counts[DIGITS];
 };
 
-__device__ __forceinline__ unsigned long long bits_of(double value) {
-    union {
-        double value;
-        unsigned long long bits;
-    } both;
-    both.value = value;
-    return both.bits;
-}
 __device__ __forceinline__ double of_bits(unsigned long long bits) {
     union {
         unsigned long long bits;

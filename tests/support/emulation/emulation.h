@@ -255,6 +255,12 @@ static inline unsigned long long atomicAdd(unsigned long long* address, unsigned
     return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);
 }
 
+static inline void atomicMin(unsigned long long* address, unsigned long long value) {
+    unsigned long long found = __atomic_load_n(address, __ATOMIC_ACQUIRE);
+    while (value < found &&
+           !__atomic_compare_exchange_n(address, &found, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+}
+
 static inline int atomicCAS(int* address, int compare, int value) {
     __atomic_compare_exchange_n(address, &compare, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return compare;
