@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 18
+#define POISSON_ABI_VERSION 19
 
 #ifdef __cplusplus
 extern "C" {
@@ -271,6 +271,13 @@ typedef struct {
  * nodes than are there before are left out. */
 poisson_status poisson_find_clusters(const poisson_stencil* stencil, double threshold, double damping, double least,
                                      int32_t* members, int64_t* starts, double* factors, int64_t* count);
+
+/* The parts of a grid that links of more than 0 join (poisson/discrete/mask.py). c, an array on the host, is negative
+ * at the nodes of a mask; `fixed` is written there to those of fixed faces, and to those without a link where it is 0.
+ * counts: these last, the parts of several nodes that nothing holds, and the others; ends: the least link, and the
+ * least and the largest c of the nodes that are left. */
+poisson_status poisson_find_parts(const poisson_operator* operator_, double fixed, double* c, int64_t* counts,
+                                  double* ends);
 
 /* clang-format off */
 #define POISSON_OF_HOST(real, suffix)                                                                                  \

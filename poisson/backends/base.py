@@ -256,8 +256,12 @@ class Backend(CallersArrays, Exchanges, Recordings):
 
         return FaceFields(far, faces, self.array_module, self.threads)
 
-    def parts(self, operator: Operator) -> Parts | None:
-        """The parts that links of more than 0 join; None from a backend that has no way of its own to find them."""
+    def parts(self, operator: Operator, c: Array) -> Parts | None:
+        """The parts that links of more than 0 join; None from a backend that has no way of its own to find them.
+
+        `operator`: with links on a whole lattice without walls beside cells. `c` (float64 array): negative at the
+        nodes of a mask, to which those of fixed faces are added, and those without a link where c is 0.
+        """
         return None
 
     # ---- another precision

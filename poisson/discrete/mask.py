@@ -31,16 +31,17 @@ NOWHERE = "a is 0 at some nodes: nothing flows there, and u keeps its initial gu
 class Parts:
     """The parts that links of more than 0 join nodes to, as a backend finds them.
 
-    `c`: an array with `FIXED` at the nodes of fixed faces and at those without a link, and 0 at the others. `alone`:
-    nodes without a link that are on no fixed face. `loose`, `held`: parts of two nodes or more without a node on a
-    fixed face, and with one. `least`: the least link of more than 0, infinite without any.
+    `alone`: nodes without a link, to which the mask of c gives their values, those of fixed faces and of the mask
+    before not counted. `loose`, `held`: parts of two nodes or more that nothing holds, and that fixed nodes or c hold.
+    `least`: the least link of more than 0, infinite without any. `c_range`: of the nodes that are left; (inf, 0)
+    without any.
     """
 
-    c: Any
     alone: int
     loose: int
     held: int
     least: float
+    c_range: tuple[float, float]
 
 
 def masked(
@@ -121,11 +122,18 @@ def insulated(operator: Operator, backend: Any) -> Operator:
     assert before is not None and before.links is not None
     if backend.dtype != np.float64:
         raise CaseError("equation.a: 0 at some nodes; allowed in float64 or mixed precision")
-    if (found := _on_device(operator, backend)) is not None:
-        return found
     lattice, every = operator.lattice, (1,) * operator.dimension
     fetch = partial(backend.sample, lattice=lattice, steps=every) if lattice.divided else backend.to_host
-    c = None if before.c is None else fetch(before.c)
+    if not lattice.divided and backend.views:
+        c = before.c
+        if c is None:
+            backend.fill(c := backend.empty(operator.array_shape), operator.c)
+        if (by := by_parts(operator, c, backend)) is not None and by[1] < np.inf:
+            log.info(NOWHERE)
+            result, least = by
+            assert result.coefficients is not None
+            return replace(result, coefficients=replace(result.coefficients, a_range=(least, before.a_range[1])))
+    c = None if before.c is None else np.maximum(fetch(before.c), 0.0)
     if lattice.divided or not backend.views:
         open_links = [_open(np, 1, fetch(link)) for link in before.links]
     else:
@@ -149,22 +157,28 @@ def insulated(operator: Operator, backend: Any) -> Operator:
         raise CaseError(f"equation.a: {cut}; set a to 0 there, too, or connect them") from None
 
 
-def _on_device(operator: Operator, backend: Any) -> Operator | None:
-    """The operator of `insulated` from parts that the backend finds; None where it finds none, or more is to be said.
+def by_parts(operator: Operator, c: Any, backend: Any, given: int = 0) -> tuple[Operator, float] | None:
+    """The operator with a mask, as `masked` makes it, from the parts that a backend finds where its arrays are.
 
-    Where c, or a wall beside cells, may hold a part, and where one is cut off, every part is looked at on the host.
+    `operator`: on a whole lattice, with links of the backend that may be zero. `c` (array of the backend): negative at
+    the nodes of the mask; its values there have no meaning where None is returned. `given`: these nodes, those on
+    fixed faces not counted. Returns the least link above 0, too; None where more is to be said of parts, or the
+    backend does not find them.
     """
     before, lattice = operator.coefficients, operator.lattice
-    assert before is not None
     walls = any(np.any(line.couplings[2]) for line in lattice.axes)
-    asks = backend.views and backend.dtype == np.float64 and not lattice.divided
-    parts = backend.parts(operator) if asks and not walls and not operator.c and before.c is None else None
-    if parts is None or not parts.least < np.inf or parts.loose > (parts.held == 0):
+    parts = None if walls or backend.dtype != np.float64 else backend.parts(operator, c)
+    if parts is None or parts.loose > (parts.held == 0):
         return None
-    log.info(NOWHERE)
-    a_range, held = (parts.least, before.a_range[1]), parts.loose == 0
-    found = replace(before, c=parts.c, a_range=a_range, c_range=(0.0, 0.0), fixed=parts.alone, holds=held)
-    return replace(operator, coefficients=found)
+    assert before is not None
+    found = replace(
+        before,
+        c=c,
+        c_range=parts.c_range if parts.c_range[0] <= parts.c_range[1] else (0.0, 0.0),
+        fixed=given + parts.alone,
+        holds=parts.loose == 0,
+    )
+    return replace(operator, c=0.0, coefficients=found), parts.least
 
 
 def _open(xp: ModuleType, threads: int, links: Any) -> tuple[Mask, float]:

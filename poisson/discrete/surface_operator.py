@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.beside import Rows, firsts
-from poisson.discrete.mask import masked
+from poisson.discrete.mask import by_parts, masked
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.discrete.share import numbers_of, pieces_of
 
@@ -54,7 +54,8 @@ def with_bodies(
     arrays = tuple(backend.from_host(each) for each in links)
     found = replace(before, links=arrays, c=c, cut=surface.holds, beside=rows)
     if surface.obstacles:
-        return _parted(surface, replace(operator, coefficients=found), links, backend)
+        marked = backend.from_host(np.where(_part(lattice, cuts.inside) > 0, FIXED, c))
+        return _parted(surface, replace(operator, coefficients=found), marked, lambda: (links, c), backend)
     free = np.zeros(surface.shape, dtype=bool)
     free[surface.lattice.free] = cuts.inside[surface.lattice.free] == 0
     fixed = int(np.prod([line.modes for line in surface.lattice.axes])) - int(np.count_nonzero(free))
@@ -84,16 +85,18 @@ def _plain(surface: Surface, operator: Operator, before: Coefficients, backend: 
                 surface.join(xp, axis, links[axis][here], block)
             surface.open(xp, reaction[here], block)
             in_type.add(xp, reaction[here], block)
-        if surface.obstacles:
-            # Nothing but which links are open, and c, goes to the host.
-            opened = [xp.greater(each, 0.0) for each in links]
-            *opened, found_c = (each if xp is np else each.get() for each in (*opened, reaction))
-        else:
-            reaction[xp.asarray(_part(lattice, cuts.inside) > 0)] = FIXED
+        reaction[xp.asarray(_part(lattice, cuts.inside) > 0)] = FIXED
     rows = _rows(surface, lattice, [np.broadcast_to(a, shape)] * len(shape), c, True)
     found = replace(before, links=tuple(arrays[:-1]), cut=surface.holds, beside=rows)
     if surface.obstacles:
-        return _parted(surface, replace(operator, coefficients=replace(found, c=found_c)), opened, backend)
+
+        def on_host() -> tuple[list[Any], Any]:
+            with backend.ordered():  # nothing but which links are open, and c
+                here = [*(xp.greater(each, 0.0) for each in links), reaction]
+                *opened, found_c = (each if xp is np else each.get() for each in here)
+            return opened, np.maximum(found_c, 0.0)
+
+        return _parted(surface, replace(operator, coefficients=found), arrays[-1], on_host, backend)
     free = int(np.count_nonzero(cuts.inside[surface.lattice.free] == 0))
     values = np.append(sums.values + c, [c] if free > sums.nodes.size else [])
     ends = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
@@ -103,21 +106,33 @@ def _plain(surface: Surface, operator: Operator, before: Coefficients, backend: 
     return replace(operator, a=1.0, c=0.0, coefficients=found)
 
 
-def _parted(surface: Surface, operator: Operator, links: Sequence[Any], backend: Any) -> Operator:
+def _parted(
+    surface: Surface,
+    operator: Operator,
+    c: Any,
+    on_host: Callable[[], tuple[Sequence[Any], NDArray[Any]]],
+    backend: Any,
+) -> Operator:
     """The operator beside obstacles: not every node that is left has links, and not all of them are one part.
 
-    `operator`: with c on the host. `links`: its links there. On a part of the grid those of the whole are gathered.
+    `operator`: with its links. `c`: an array of the backend with the mask of the bodies. `on_host`: gives the links and
+    c there. On a part of the grid those of the whole are gathered.
     """
     before, lattice, every = operator.coefficients, operator.lattice, (1,) * operator.dimension
     assert before is not None
-    c = before.c
+    inside = surface.cuts.inside > 0
+    operator = replace(operator, lattice=lattice.whole, a=1.0, c=0.0, coefficients=replace(before, cut=True))
+    if not lattice.divided and getattr(backend, "views", False):
+        given = int(np.count_nonzero(inside[lattice.free]))
+        if (found := by_parts(operator, c, backend, given)) is not None:
+            return found[0]
+    links, c = on_host()
     if lattice.divided:
         links = [backend.sample(each, lattice, every) for each in before.links or ()]
         c = backend.sample(backend.from_host(c), lattice, every)
-    given = replace(before, links=tuple(links), c=c, cut=True)
     whole = masked(
-        replace(operator, lattice=lattice.whole, a=1.0, c=0.0, coefficients=given),
-        surface.cuts.inside > 0,
+        replace(operator, coefficients=replace(before, links=tuple(links), c=c, cut=True)),
+        inside,
         np.asarray,
         lambda values: backend.from_host(_part(lattice, values)),
         True,

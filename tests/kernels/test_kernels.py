@@ -204,7 +204,8 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     backend.bind(some_rows(lattice)).replace_rows(u, u, u)
     operations.clusters(0.1)
     operations.median_link(0)
-    backend.parts(Operator(lattice, coefficients=Coefficients((u,) * lattice.dimension, None, (1.0, 1.0), (0.0, 0.0))))
+    links = Coefficients((u,) * lattice.dimension, None, (1.0, 1.0), (0.0, 0.0))
+    backend.parts(Operator(lattice, coefficients=links), f)
 
 
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:

@@ -130,20 +130,22 @@ def test_what_zeros_cannot_have_is_one_line() -> None:
     assert line(a="abs(x - 1)").endswith("x = 1, y = 0; every value must be > 0")
 
 
-@pytest.mark.parametrize("make", [emulated, pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("make", [emulated, BACKENDS["openmp"], pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("shape", [(16, 18), (6, 9, 14)])
 def test_a_device_finds_the_parts_that_the_host_finds(make: Any, shape: tuple[int, ...]) -> None:
     """All, or that one is cut off, with each kind of faces, for parts of any number and shape."""
     rng, found = np.random.default_rng(7), Counter[str]()
     plain, device = NumpyBackend(np.float64), make(np.float64)
     walls: tuple[Any, ...] = ({"x": "periodic", "all": {"neumann": 0.0}}, {"x_lower": 1.0, "all": {"neumann": 0.0}})
-    for boundary, open_part in itertools.product((*BOUNDARIES.values(), *walls), (0.5, 0.8, 0.95, 0.95, 0.99)):
+    opens = (0.5, 0.8, 0.95, 0.95, 0.99)
+    for boundary, open_part, absorbs in itertools.product((*BOUNDARIES.values(), *walls), opens, (0.0, 0.3, 1.0)):
         a = rng.uniform(0.5, 5.0, shape) * (rng.random(shape) < open_part)
         if boundary is walls[0] or len(shape) == 3:
             a[..., 4:7, :] = a[..., -2:, :] = 0.0
         if boundary is walls[1]:
             a[..., :2, :] = 1.0
-        problem = poisson.Problem.on_box(shape[::-1], a=a, boundary=boundary)
+        c = rng.random(shape) * (rng.random(shape) < absorbs)
+        problem = poisson.Problem.on_box(shape[::-1], a=a, c=c if absorbs else 0.0, boundary=boundary)
         results = []
         for backend in (plain, device):
             try:
@@ -160,6 +162,28 @@ def test_a_device_finds_the_parts_that_the_host_finds(make: Any, shape: tuple[in
         one, other = (replace(each.coefficients, c=None, links=None) for each in (result, expected))
         assert vars(one) == vars(other)
     assert found.keys() == {"cut off", "held: True", "held: False"}
+
+
+@pytest.mark.parametrize("make", [emulated, BACKENDS["openmp"], pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+def test_a_device_finds_the_parts_beside_obstacles(make: Any) -> None:
+    """Closed shells, of which the inside is cut off, and bodies that hold u, in boxes that hold it or do not."""
+    plain, device, found = NumpyBackend(np.float64), make(np.float64), set[bool | None]()
+    ring = poisson.Body(inside="abs(sqrt((x - 0.4)**2 + (y - 0.5)**2) - 0.25) < 0.05", neumann=0.0)
+    disc = poisson.Body(inside="(x - 0.7)**2 + (y - 0.6)**2 < 0.15**2", neumann=0.0)
+    wire = poisson.Body(inside="(x - 0.8)**2 + (y - 0.2)**2 < 0.08**2", dirichlet=1.0)
+    layers = "where(x > 0.5, 100, 1)"
+    for bodies, boundary, a, c in itertools.product(
+        ((disc,), (ring,), (ring, disc), (disc, wire)), (0.0, {"all": {"neumann": 0.0}}), (1.0, layers), (0.0, 2.0)
+    ):
+        problem = poisson.Problem.on_box((31, 29), a=a, c=c, boundary=boundary, bodies=list(bodies))
+        expected, result = (Discretisation(problem).operator_on(backend) for backend in (plain, device))
+        atol = 1e-13 * expected.reaction.max()
+        np.testing.assert_allclose(device.to_host(result.reaction), expected.reaction, rtol=0, atol=atol)
+        assert (result.fixed, result.coefficients.holds) == (expected.fixed, expected.coefficients.holds)
+        assert result.coefficients.a_range == expected.coefficients.a_range
+        np.testing.assert_allclose(result.coefficients.c_range, expected.coefficients.c_range, rtol=1e-13)
+        found.add(expected.coefficients.holds)
+    assert found == {True, False}
 
 
 def test_a_check_takes_the_least_a_that_conducts() -> None:

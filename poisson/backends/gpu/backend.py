@@ -221,8 +221,8 @@ class GpuBackend(Launcher):
 
         return GpuFaces(self, far, faces)
 
-    def parts(self, operator: Operator) -> Parts:
-        return find(self, operator)
+    def parts(self, operator: Operator, c: Array) -> Parts:
+        return find(self, operator, c)
 
     def staggered(self, cells: Staggered) -> Any:
         from poisson.backends.gpu.staggered import GpuStaggered

@@ -7,7 +7,8 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from ctypes import c_double
+from ctypes import c_double, c_int64
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, pitch_in
 from poisson.backends.openmp.calls import operations_from_entries
-from poisson.backends.openmp.library import functions_of, load_library
+from poisson.backends.openmp.library import functions_of, load_library, operator_structure
 from poisson.backends.openmp.library_transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
 from poisson.backends.openmp.operations import (
     OffloadedOperations,
@@ -34,7 +35,8 @@ from poisson.backends.processors import default_threads
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
-from poisson.discrete.operator import Operator
+from poisson.discrete.mask import Parts
+from poisson.discrete.operator import FIXED, Operator
 from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import FORKED, BackendUnavailable
@@ -195,6 +197,17 @@ class OpenmpBackend(Backend):
         target = array.pointer + start * rows_each * pitch_bytes
         count = rows.size // array.shape[-1]
         self._library.poisson_upload(target, pitch_bytes, rows.ctypes.data, row_bytes, count, threads or self.threads)
+
+    def parts(self, operator: Operator, c: DeviceArray) -> Parts | None:
+        if self.offloads:
+            return None
+        counts, ends = (c_int64 * 3)(), (c_double * 3)()
+        assert operator.coefficients is not None
+        links = replace(operator, coefficients=replace(operator.coefficients, c=None))
+        structure = operator_structure(links, c.pitch, self.threads)
+        self._library.poisson_find_parts(structure, FIXED, c.pointer, counts, ends)
+        alone, loose, held = counts
+        return Parts(alone, loose, held, ends[0], (ends[1], ends[2]))
 
     def staggered(self, cells: Staggered) -> Any:
         from poisson.backends.openmp.staggered import OpenmpStaggered

@@ -24,7 +24,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 18
+ABI_VERSION = 19
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -202,12 +202,13 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "result_bytes": (c_int64, ()),
     "solve_many": (_STATUS, (_OPERATOR, _DIRECT, c_int64, *(c_void_p,) * 5)),
     "read": (_STATUS, (c_void_p, c_double * 2)),
+    "find_parts": (_STATUS, (_OPERATOR, c_double, *(c_void_p,) * 3)),
     "find_clusters": (_STATUS, (POINTER(StencilStructure), *(c_double,) * 3, *(c_void_p,) * 3, POINTER(c_int64))),
 }
 OF_HOST = {
     *("solve_many", "transform", "to_modes", "from_modes", "divide", "tridiagonal", "condense", "chains"),
     *("to_faces", "add_faces"),
-    *("divergence", "subtract_gradient", "find_clusters", "take", "integrate", "certify"),
+    *("divergence", "subtract_gradient", "find_clusters", "find_parts", "take", "integrate", "certify"),
 }
 OF_HOST |= {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters)}
 """The functions that work on memory of the host, here and in the tables behind: a library for a GPU has none."""

@@ -51,13 +51,25 @@ KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int axis, int shift, int d
     for (int digit = thread; digit < DIGITS; digit += THREADS) counts[digit] = 0;
     __syncthreads();
     const unsigned long long begin = selection.begin;
+    // Where a is the same at many nodes, threads would wait for one another at one counter: each counts equal digits
+    // that follow one another by itself.
+    int before = 0;
+    unsigned run = 0;
     for (int row = blockIdx.x * BLOCK_Y + threadIdx.y; row < ny * nz; row += gridDim.x * BLOCK_Y) {
         for (int i = threadIdx.x; i < nx; i += BLOCK_X) {
             const double link = link_along(a, axis, i, row % ny, row / ny);
             const unsigned long long from = bits_of(link) >> shift;
-            if (link > 0 && from / digits == begin) atomicAdd(counts + (int)(from % digits), 1u);
+            if (!(link > 0) || from / digits != begin) continue;
+            const int digit = (int)(from % digits);
+            if (digit != before && run > 0) {
+                atomicAdd(counts + before, run);
+                run = 0;
+            }
+            before = digit;
+            ++run;
         }
     }
+    if (run > 0) atomicAdd(counts + before, run);
     __syncthreads();
     for (int digit = thread; digit < DIGITS; digit += THREADS)
         if (counts[digit] > 0) atomicAdd(selection.counts + digit, counts[digit]);

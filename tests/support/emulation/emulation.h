@@ -256,9 +256,17 @@ static inline unsigned long long atomicAdd(unsigned long long* address, unsigned
 }
 
 static inline void atomicMin(unsigned long long* address, unsigned long long value) {
-    unsigned long long found = __atomic_load_n(address, __ATOMIC_ACQUIRE);
+    auto found = __atomic_load_n(address, __ATOMIC_ACQUIRE);
     while (value < found &&
-           !__atomic_compare_exchange_n(address, &found, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+           !__atomic_compare_exchange_n(address, &found, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+}
+
+static inline void atomicMax(unsigned long long* address, unsigned long long value) {
+    auto found = __atomic_load_n(address, __ATOMIC_ACQUIRE);
+    while (value > found &&
+           !__atomic_compare_exchange_n(address, &found, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
 }
 
 static inline int atomicCAS(int* address, int compare, int value) {
