@@ -272,6 +272,12 @@ typedef struct {
 poisson_status poisson_find_clusters(const poisson_stencil* stencil, double threshold, double damping, double least,
                                      int32_t* members, int64_t* starts, double* factors, int64_t* count);
 
+/* The full stencil of an operator of links (poisson/discrete/full_stencil.py), float with `of_single`, else double; the
+ * operator's arrays are float with `single`, and with `masked` a node where c_values is negative has no equation. Of
+ * each axis `tables` has three rows (StarTables there), and `numbers` two rows, or null. */
+poisson_status poisson_star(const poisson_operator* operator_, int32_t single, int32_t masked,
+                            const double* const* tables, const int32_t* const* numbers, int32_t of_single, void* out);
+
 /* The parts of a grid that links of more than 0 join (poisson/discrete/mask.py). c, an array on the host, is negative
  * at the nodes of a mask; `fixed` is written there to those of fixed faces, and to those without a link where it is 0.
  * counts: these last, the parts of several nodes that nothing holds, and the others; ends: the least link, and the

@@ -264,6 +264,17 @@ class Backend(CallersArrays, Exchanges, Recordings):
         """
         return None
 
+    def star(self, operator: Operator, out: Array) -> bool:
+        """Write the full stencil of an operator of links on a whole lattice; false, and nothing, where NumPy is to.
+
+        `out`: its coefficients, on this device, in either type (`poisson.discrete.full_stencil.star`).
+        """
+        return False
+
+    def rough(self, array_shape: tuple[int, ...]) -> Array | None:
+        """A new array of `poisson.solvers.spectrum.rough_values`; None where NumPy's functions are to make it."""
+        return None
+
     # ---- another precision
 
     @abstractmethod

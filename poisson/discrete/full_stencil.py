@@ -215,6 +215,35 @@ class Maker(Protocol):
 
     def view(self, array: Any, /) -> Any: ...
 
+    def star(self, operator: Operator, out: Any, /) -> bool: ...
+
+
+@dataclass(frozen=True)
+class StarTables:
+    """The factors of an operator's links along an axis that do not depend on the other axes.
+
+    `flows`, `widths`, `walls` (arrays, shape (nodes,)): of the links to the next nodes, of the control volumes, and of
+    the links to walls beside cells. `numbers` (int array, shape (2, nodes)): the links whose mean leads to a wall;
+    None on an axis without a table, which has no such walls.
+    """
+
+    flows: NDArray[np.float64]
+    widths: NDArray[np.float64]
+    walls: NDArray[np.float64]
+    numbers: NDArray[np.int32] | None
+
+    @staticmethod
+    def of(operator: Operator, axis: int) -> "StarTables":
+        """Those of an axis of an operator."""
+        line, coupling = operator.lattice.axes[axis], operator.couplings[axis]
+        widths, (_, to_next, to_wall) = _widths(line), line.couplings
+        # Across a mirror half a width has the link twice.
+        flows = to_next * widths if line.tabulated else np.ones(line.nodes)
+        if not line.wraps:
+            flows[-1] = 0.0
+        numbers = np.stack(line.link_numbers).astype(np.int32) if line.tabulated else None
+        return StarTables(coupling * flows, widths, coupling * (to_wall * widths), numbers)
+
 
 def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullStencil:
     """An operator of links as a full stencil; 3 arrays in 2D, 4 in 3D.
@@ -248,9 +277,12 @@ def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullS
         return over_planes(xp, xp.empty((stop - start, *shape), dtype=into.dtype), range(start, stop))
 
     stack = 1 + len(kept), *shape
+    if not lattice.divided:
+        coefficients = into.empty(stack)
+        if backend.star(operator, coefficients):
+            return FullStencil(lattice, kept, coefficients)
     if lattice.divided or into.array_module is not np:
         return FullStencil(lattice, kept, into.assemble(stack, slab))
-    coefficients = into.empty(stack)
     over_planes(np, into.view(coefficients), range(stack[0]))
     return FullStencil(lattice, kept, coefficients)
 
@@ -306,13 +338,7 @@ class _Planes:
 
     def _flow(self, axis: int, first: int | None = None, count: int = 0) -> Any:
         """The links along an axis, to nodes of a mask too; of so many planes, or these."""
-        line, lattice = self.operator.lattice.axes[axis], self.operator.lattice
-        along = line.couplings[1] * _widths(line)
-        if not line.tabulated:
-            along = np.ones(line.nodes)  # across a mirror half a width has the link twice
-        if not line.wraps:
-            along[-1] = 0.0
-        along = self.operator.couplings[axis] * lattice.along(axis, along)
+        along = self.operator.lattice.along(axis, StarTables.of(self.operator, axis).flows)
         first, last = (self.first, self.last) if first is None else (first, first + count)
         flow = self._of(along, first, last) * self._of(self._others(axis), first, last)
         if self.links is not None:
@@ -321,17 +347,17 @@ class _Planes:
 
     def _walls(self, axis: int) -> Any:
         """The terms of the excess that an axis with tables adds."""
-        lattice, line, xp = self.operator.lattice, self.operator.lattice.axes[axis], self.xp
-        place, (_, _, extra) = lattice.array_axis(axis), line.couplings
+        lattice, xp, tables = self.operator.lattice, self.xp, StarTables.of(self.operator, axis)
+        place = lattice.array_axis(axis)
         a: Any = 1.0
         if self.links is not None:
             # Products of the size of the grid are formed where the coefficients are.
-            numbers = [each[self.first : self.last] if place == 0 else each for each in line.link_numbers]
+            assert tables.numbers is not None
+            numbers = [each[self.first : self.last] if place == 0 else each for each in tables.numbers]
             own = self.links[axis] if place == 0 else self.links[axis][self.first : self.last]
             below, above = (xp.take(own, xp.asarray(each), axis=place).astype(np.float64) for each in numbers)
             a = (below + above) / 2.0
-        walls = self.operator.couplings[axis] * lattice.along(axis, extra * _widths(line))
-        return self._of(walls) * self._of(self._others(axis)) * a
+        return self._of(lattice.along(axis, tables.walls)) * self._of(self._others(axis)) * a
 
     def _others(self, axis: int) -> Any:
         return _product(self.operator.lattice, (other for other in range(self.operator.dimension) if other != axis))

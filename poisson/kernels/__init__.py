@@ -22,6 +22,7 @@ PARTS = {
     "full": (*_STENCILS, "stencils/full.hip"),
     "weights": (*_STENCILS, "stencils/weights.h", "stencils/weights.hip"),
     "galerkin": (*_STENCILS, "stencils/links.h", "stencils/weights.h", "stencils/galerkin.hip"),
+    "star": (*_STENCILS, "stencils/links.h", "stencils/star.hip"),
     "medians": (*_STENCILS, "stencils/links.h", "stencils/medians.hip"),
     "clusters": (*_STENCILS, "stencils/links.h", "stencils/labels.h", "stencils/clusters.hip"),
     "parts": (*_STENCILS, "stencils/links.h", "stencils/labels.h", "stencils/parts.hip"),

@@ -154,6 +154,8 @@ def _lowest(diagonal: list[float], off: list[float]) -> float:
 
 def rough_values(backend: Backend, lattice: Lattice) -> Array:
     """An array in which no mode is missing, the same on every backend: fractional parts of multiples of a rational."""
+    if not lattice.divided and (made := backend.rough(lattice.array_shape)) is not None:
+        return made
     return backend.assemble(lattice.array_shape, on_blocks(numbers_of(lattice), partial(_rough, lattice.whole)))
 
 

@@ -206,6 +206,8 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     operations.median_link(0)
     links = Coefficients((u,) * lattice.dimension, None, (1.0, 1.0), (0.0, 0.0))
     backend.parts(Operator(lattice, coefficients=links), f)
+    backend.star(Operator(lattice, coefficients=links), stencil.coefficients)
+    backend.rough(lattice.array_shape)
 
 
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:

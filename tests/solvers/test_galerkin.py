@@ -28,6 +28,7 @@ from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.clusters import Clusters
+from poisson.discrete.operator import Operator
 from poisson.errors import GridError
 from poisson.mesh.boundary import Rule
 from poisson.solvers.choose import choose
@@ -37,6 +38,7 @@ from poisson.solvers.multigrid.galerkin import galerkin_inverse, galerkin_levels
 from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE
 from poisson.solvers.roughness import Roughness, has_products, kind_of, roughness
 from poisson.solvers.settings import SolverSettings
+from poisson.solvers.spectrum import rough_values
 from poisson.solvers.status import Status
 
 
@@ -323,6 +325,14 @@ def test_the_finest_level_keeps_its_links_alone() -> None:
     levels = galerkin_levels(operations)
     assert levels[0].operations is operations
     assert levels[0].transfer.transfer.fine.coefficients is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("shape", [(41, 38), (7, 5, 6), (37, 1)])
+def test_rough_values_are_the_same_on_every_backend(backend: Backend, shape: tuple[int, ...]) -> None:
+    lattice = Operator.uniform(shape, (1.0,) * len(shape), 0.0, (Rule.WRAP,) * (2 * len(shape))).lattice
+    number = np.arange(lattice.nodes).reshape(lattice.array_shape)
+    expected = (number * 7919 % 10007 / 10007.0 - 0.3).astype(backend.dtype)
+    assert np.array_equal(backend.to_host(rough_values(backend, lattice)), expected)
 
 
 def test_backends_take_the_same_iterations(backend: Backend) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from poisson.backends.gpu.rows import GpuRows
 from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
 from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
-from poisson.backends.gpu.stencils import GpuStencil, GpuStencilTransfer
+from poisson.backends.gpu.stencils import GpuStencil, GpuStencilTransfer, write_star
 from poisson.backends.gpu.tables import tabulated
 from poisson.backends.inverses import InverseOperations
 from poisson.backends.transfers import DifferenceOperations
@@ -143,8 +143,13 @@ class GpuOperations(KrylovOperations, SmoothOperations):
     def links(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
         grid, (_, rows, pitch) = self.backend.row_grid(a)
         arguments = (a, out, *sizes(self.operator), rows, pitch)
-        defines = (f"-DALONG={axis}", f"-DHARMONIC={harmonic:d}")
-        self.backend.launch("grids", "links", VECTOR_SHAPE, self.operator, grid, arguments, defines)
+
+        def launch(along: int) -> None:
+            defines = (f"-DALONG={along}", f"-DHARMONIC={harmonic:d}")
+            self.backend.launch("grids", "links", VECTOR_SHAPE, self.operator, grid, arguments, defines)
+
+        self.backend.prepare(*(partial(launch, along) for along in range(self.operator.dimension)))
+        launch(axis)
 
 
 class GpuInverse(InverseOperations):
@@ -224,6 +229,9 @@ class GpuBackend(Launcher):
     def parts(self, operator: Operator, c: Array) -> Parts:
         return find(self, operator, c)
 
+    def star(self, operator: Operator, out: Array) -> bool:
+        return write_star(self, operator, out)
+
     def staggered(self, cells: Staggered) -> Any:
         from poisson.backends.gpu.staggered import GpuStaggered
 
@@ -244,6 +252,11 @@ class GpuBackend(Launcher):
     def fill(self, x: Array, value: float) -> None:
         grid, rows = self.row_grid(x)
         self.launch("vectors", "fill", VECTOR_SHAPE, None, grid, (x, *rows, self.real(value)))
+
+    def rough(self, array_shape: tuple[int, ...]) -> Array:
+        grid, rows = self.row_grid(x := self.empty(array_shape))
+        self.launch("vectors", "rough", VECTOR_SHAPE, None, grid, (x, *rows))
+        return x
 
     def axpby(self, a: float, x: Array, b: float, y: Array) -> None:
         grid, rows = self.row_grid(y)

@@ -14,8 +14,28 @@ from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE
 from poisson.backends.gpu.tables import on_device, tabulated
 from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations
 from poisson.discrete.clusters import Clusters
-from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
+from poisson.discrete.full_stencil import FullStencil, StarTables, StencilTransfer, offsets_of
 from poisson.discrete.operator import Operator
+
+
+def write_star(backend: Launcher, operator: Operator, out: Array) -> bool:
+    """A launch of the kernel in star.hip (`poisson.backends.base.Backend.star`)."""
+    shape, bare = WEIGHTS_SHAPE, Operator(operator.lattice)
+    (nx, ny, nz), pitch = sizes(bare), np.int64(backend.pitch_of(operator.shape[0]))
+    tables = [StarTables.of(operator, axis) for axis in range(operator.dimension)]
+    rows = np.concatenate([part for each in tables for part in (each.flows, each.widths, each.walls)])
+    numbers = [each.numbers.ravel() for each in tables if each.numbers is not None]
+    bits = sum(1 << axis for axis, each in enumerate(tables) if each.numbers is not None)
+    links = [or_null(None)] * 3 if operator.links is None else [*operator.links, operator.links[-1]][:3]
+    arguments = (
+        *(out, backend.pitch(out), *links, or_null(operator.reaction), np.float64(operator.c)),
+        *(np.int32(operator.fixed > 0), on_device(backend, rows)),
+        *(on_device(backend, np.concatenate([np.zeros(0, np.int32), *numbers])), np.int32(bits), nx, ny, nz, pitch),
+    )
+    grid = blocks_for(int(nx), shape.block_x), blocks_for(int(ny), shape.block_y), int(nz)
+    backend.launch("star", "star", shape, bare, grid, arguments, (typed("COEFFICIENT", out),))
+    return True
+
 
 DIGITS = tuple((shift, 2048 if shift else 256) for shift in (52, 41, 30, 19, 8, 0))
 """Where each digit of a positive float64 number begins, and how many values it has, from the highest to the lowest."""

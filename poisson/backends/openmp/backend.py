@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from ctypes import c_double, c_int64
+from ctypes import c_double, c_int64, c_void_p
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
-from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, pitch_in
+from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, pitch_in, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import functions_of, load_library, operator_structure
 from poisson.backends.openmp.library_transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
@@ -33,7 +33,7 @@ from poisson.backends.openmp.rows import OpenmpRows
 from poisson.backends.openmp.stencils import OpenmpClusters, OpenmpStencil, OpenmpStencilTransfer
 from poisson.backends.processors import default_threads
 from poisson.discrete.clusters import Clusters
-from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.full_stencil import FullStencil, StarTables, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.mask import Parts
 from poisson.discrete.operator import FIXED, Operator
@@ -208,6 +208,19 @@ class OpenmpBackend(Backend):
         self._library.poisson_find_parts(structure, FIXED, c.pointer, counts, ends)
         alone, loose, held = counts
         return Parts(alone, loose, held, ends[0], (ends[1], ends[2]))
+
+    def star(self, operator: Operator, out: DeviceArray) -> bool:
+        if self.offloads:
+            return False
+        structure = operator_structure(operator, pitch_of(operator.shape[0]), self.threads)
+        tables = [StarTables.of(operator, axis) for axis in range(operator.dimension)]
+        rows = [np.concatenate([each.flows, each.widths, each.walls]) for each in tables]
+        numbers = [each.numbers for each in tables]
+        places = (c_void_p * 3)(*(each.ctypes.data for each in rows))
+        links = (c_void_p * 3)(*(None if each is None else each.ctypes.data for each in numbers))
+        single = self.dtype == np.float32, operator.fixed > 0
+        self._library.poisson_star(structure, *single, places, links, out.dtype == np.float32, out.pointer)
+        return True
 
     def staggered(self, cells: Staggered) -> Any:
         from poisson.backends.openmp.staggered import OpenmpStaggered

@@ -218,6 +218,19 @@ KERNEL poisson_fill(real* __restrict__ x, int nx, index_t rows, index_t pitch, r
     FOR_EACH_ROW(row, rows) store(x + row * pitch + i, pack);
 }
 
+// x = the rough values of poisson/solvers/spectrum.py, by the numbers of the nodes.
+KERNEL poisson_rough(real* __restrict__ x, int nx, index_t rows, index_t pitch) {
+    const int i = first_node();
+    if (i >= nx) return;
+    FOR_EACH_ROW(row, rows) {
+        Pack pack;
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n)
+            pack.node[n] = (real)((double)((i + n + nx * row) * 7919 % 10007) / 10007.0 - 0.3);
+        store(x + row * pitch + i, pack);
+    }
+}
+
 // y = a x + b y; y is not read where b is zero.
 KERNEL poisson_axpby(real a, const real* __restrict__ x, real b, real* __restrict__ y, int nx, index_t rows,
                      index_t pitch) {

@@ -142,6 +142,11 @@ def largest_eigenvalue(operations: StencilOperations) -> float:
     shape, place = stencil.array_shape, backend.reduction()
     v, r = rough_values(backend, stencil.lattice), backend.empty(shape)
     sizes = []
+    backend.prepare(
+        partial(operations.residual, v, None, r),
+        partial(operations.diagonal_solve, r, v, -1.0),
+        partial(operations.dot, v, r, place),
+    )
     for step in range(STEPS):
         operations.residual(v, None, r)
         operations.diagonal_solve(r, v, -1.0)
