@@ -37,8 +37,8 @@ def write_star(backend: Launcher, operator: Operator, out: Array) -> bool:
     return True
 
 
-DIGITS = tuple((shift, 2048 if shift else 256) for shift in (52, 41, 30, 19, 8, 0))
-"""Where each digit of a positive float64 number begins, and how many values it has, from the highest to the lowest."""
+DIGITS = (52, 11), (41, 11), (30, 11), (19, 11), (8, 11), (0, 8)
+"""The bit that each digit of a positive float64 number begins at, and its bits, from the highest to the lowest."""
 
 SELECTION = 2 + 2048 // 2
 """The size of a Selection of medians.hip, in numbers of eight bytes."""
@@ -87,11 +87,12 @@ class GpuStencil(StencilOperations):
     def median_link(self, axis: int) -> float:
         shape, operator, backend = WEIGHTS_SHAPE, self._nodes.operator, self.backend
         nx, ny, nz, _, *coefficients = self._geometry[:6]
-        links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients, np.int32(axis))
+        along = sum(1 << number for number, offset in enumerate(self.stencil.offsets, start=1) if offset[axis])
+        links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients, np.int32(along))
         result, grid = backend.reduction(), (min(blocks_for(int(ny) * int(nz), shape.block_y), MOST_BLOCKS), 2, 1)
         selections = on_device(backend, np.zeros(2 * SELECTION, np.uint64))
-        for shift, digits in DIGITS:
-            arguments = (*links, np.int32(shift), np.int32(digits), selections, result.argument)
+        for shift, bits in DIGITS:
+            arguments = (*links, np.int32(shift), np.int32(bits), selections, result.argument)
             backend.launch("medians", "links_median", shape, operator, grid, arguments, self._defines[:1])
         return sum(backend.read(result)) / 2.0
 

@@ -25,23 +25,19 @@ __device__ __forceinline__ double of_bits(unsigned long long bits) {
     return both.value;
 }
 
-// The sum of the links of a node that go along an axis.
-__device__ __forceinline__ double link_along(const StencilLinks& a, int axis, int i, int j, int k) {
+// The sum of the links of a node in the arrays that have a bit.
+__device__ __forceinline__ double sum_of_links(const StencilLinks& a, int arrays, int i, int j, int k) {
     double total = 0;
-    int array = 0;
 #pragma unroll 1
-    for (int slot = 0; slot < SLOTS; ++slot) {
-        if (!a.has(slot)) continue;
-        ++array;
-        if (step_of(slot, axis) != 0) total += a.at(array, i, j, k);
-    }
+    for (int array = 1; arrays >> array; ++array)
+        if (arrays >> array & 1) total += a.at(array, i, j, k);
     return total;
 }
 
 // The next digit of a positive value, which begins at bit `shift` and has `digits` values; the first one begins at
 // FIRST.
 #define FIRST 52
-KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int axis, int shift, int digits, unsigned long long* selections,
+KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int arrays, int shift, int bits, unsigned long long* selections,
                             double* result) {
     const StencilLinks a = STENCIL_LINKS;
     Selection& selection = reinterpret_cast<Selection*>(selections)[blockIdx.y];
@@ -57,10 +53,10 @@ KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int axis, int shift, int d
     unsigned run = 0;
     for (int row = blockIdx.x * BLOCK_Y + threadIdx.y; row < ny * nz; row += gridDim.x * BLOCK_Y) {
         for (int i = threadIdx.x; i < nx; i += BLOCK_X) {
-            const double link = link_along(a, axis, i, row % ny, row / ny);
+            const double link = sum_of_links(a, arrays, i, row % ny, row / ny);
             const unsigned long long from = bits_of(link) >> shift;
-            if (!(link > 0) || from / digits != begin) continue;
-            const int digit = (int)(from % digits);
+            if (!(link > 0) || from >> bits != begin) continue;
+            const int digit = (int)from & ((1 << bits) - 1);
             if (digit != before && run > 0) {
                 atomicAdd(counts + before, run);
                 run = 0;
@@ -95,7 +91,7 @@ KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int axis, int shift, int d
     while (all > 0 && rank >= sums[part]) rank -= sums[part++];
     int digit = each * part;
     while (all > 0 && rank >= counts[digit]) rank -= counts[digit++];
-    const unsigned long long found = begin * digits + digit;
+    const unsigned long long found = begin << bits | digit;
     selection.begin = found;
     selection.rank = rank;
     if (shift == 0) result[blockIdx.y] = of_bits(found);
