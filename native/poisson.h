@@ -280,7 +280,7 @@ poisson_status poisson_star(const poisson_operator* operator_, int32_t single, i
 
 /* The parts of a grid that links of more than 0 join (poisson/discrete/mask.py). c, an array on the host, is negative
  * at the nodes of a mask; `fixed` is written there to those of fixed faces, and to those without a link where it is 0.
- * counts: these last, the parts of several nodes that nothing holds, and the others; ends: the least link, and the
+ * counts: these last, the parts that nothing holds, and the others; ends: the least link, and the
  * least and the largest c of the nodes that are left. */
 poisson_status poisson_find_parts(const poisson_operator* operator_, double fixed, double* c, int64_t* counts,
                                   double* ends);

@@ -83,6 +83,8 @@ public:
                 } else if (here == 0 && !several) {
                     here = fixed;
                     ++alone;
+                } else if (here > 0 && !several) {
+                    ++held;  // a part of one node
                 }
                 if (here < 0) continue;
                 least = std::min(least, here);

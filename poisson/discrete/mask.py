@@ -32,7 +32,7 @@ class Parts:
     """The parts that links of more than 0 join nodes to, as a backend finds them.
 
     `alone`: nodes without a link, to which the mask of c gives their values, those of fixed faces and of the mask
-    before not counted. `loose`, `held`: parts of two nodes or more that nothing holds, and that fixed nodes or c hold.
+    before not counted. `loose`, `held`: parts that nothing holds, and those that fixed nodes or c hold.
     `least`: the least link of more than 0, infinite without any. `c_range`: of the nodes that are left; (inf, 0)
     without any.
     """

@@ -2,8 +2,8 @@
 // The parts of a grid that links of more than 0 join, and the mask of the nodes without one. A node that is fixed, on a
 // face or by a negative c, belongs to the parts that its links lead to.
 
-// What is found: the nodes without a link, fixed ones not counted; parts of several nodes that nothing holds, and the
-// others; and by their bits the least link, and the least and the largest c of nodes that are not fixed.
+// What is found: the nodes without a link, fixed ones not counted; parts that nothing holds, and the others; and by
+// their bits the least link, and the least and the largest c of nodes that are not fixed.
 struct Found {
     unsigned long long alone, loose, held, link, least, most;
 };
@@ -67,6 +67,8 @@ KERNEL poisson_parts_mask(const int* __restrict__ labels, const int* __restrict_
         } else if (mark == 0 && value == 0) {
             value = fixed;
             atomicAdd(counts, 1u);
+        } else if (mark == 0 && value > 0) {
+            atomicAdd(counts + 2, 1u);  // a part of one node
         }
         if (mark != 0 && labels[here] == here) atomicAdd(counts + mark, 1u);
         if (value >= 0) {
