@@ -45,8 +45,11 @@ def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:
     cuts = cuts_of(problem.lattice, problem.bodies, (DIELECTRIC,))
     lattice, values = problem.lattice.of_arrays, a()
     inside = cuts.inside.ravel()
+    nodes = np.flatnonzero(inside > 0).astype(np.int64)
+    nodes = nodes[np.argsort(inside[nodes], kind="stable")]
+    ends = np.searchsorted(inside[nodes], np.arange(1, len(problem.bodies) + 2))
     for number, body in enumerate(problem.bodies, start=1):
-        which = np.flatnonzero(inside == number).astype(np.int64)
+        which = nodes[ends[number - 1] : ends[number]]
         if which.size:
             key, places = f"body.{number}.{DIELECTRIC}", coordinates_of(problem.lattice, which)
             found = np.broadcast_to(evaluated(key, body.value, np, places, ()), which.shape)
@@ -68,7 +71,7 @@ def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:
             again[place] = again[place] + 1
             where = [np.concatenate(pair) for pair in zip(where, again, strict=True)]
             on_link = np.concatenate([on_link, on_link[last]])
-        nodes = np.ravel_multi_index(tuple(where), lattice.array_shape)
-        order = np.argsort(nodes, kind="stable")
-        links.append(Sparse(nodes[order], on_link[order], lattice.array_shape))
+        at = np.ravel_multi_index(tuple(where), lattice.array_shape)
+        order = np.argsort(at, kind="stable")
+        links.append(Sparse(at[order], on_link[order], lattice.array_shape))
     return Media(cuts, values, tuple(links))

@@ -35,8 +35,16 @@ def with_bodies(
     """
     lattice, shape, cuts = operator.lattice, operator.array_shape, surface.cuts
     before = operator.coefficients or Coefficients(None, None, (operator.a, operator.a), (operator.c, operator.c))
-    if before.links is None and before.c is None and getattr(backend, "views", False) and not surface.media:
+    views = getattr(backend, "views", False)
+    if before.links is None and before.c is None and views and not surface.media:
         return _plain(surface, operator, before, backend)
+    if before.links is not None and views and not (surface.holds or surface.obstacles or cuts.inside.any()):
+        # Dielectrics change links alone, and these where they are.
+        with backend.ordered():
+            for block, here in pieces_of(numbers_of(lattice)):
+                for axis in range(surface.problem.lattice.dimension):
+                    surface.join(backend.array_module, axis, backend.view(before.links[axis])[here], block)
+        return operator
     if before.links is None:
         links = [np.full(shape, operator.a, dtype=backend.dtype) for _ in operator.shape]
     else:
