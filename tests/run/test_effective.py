@@ -152,6 +152,27 @@ def test_phases_that_do_not_conduct_leave_islands(shape: tuple[int, ...], part: 
     assert again.islands == found.islands
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(48, 40), (20, 24, 28)])
+def test_a_gpu_takes_parts_as_the_host_does(shape: tuple[int, ...]) -> None:
+    """Of one and of several parts, with islands, and without a voxel that does not conduct."""
+    rng = np.random.default_rng(4)
+    strips = np.zeros(shape, dtype=int)
+    strips[..., 2:9, :], strips[..., 20:30, :], strips[..., 13, 4] = 1, 1, 1
+    for image, phases in (
+        (blobs(shape, 3.0), {0: 0.0, 1: 1.0}),
+        (strips, {0: 0.0, 1: 3.0}),
+        (rng.integers(0, 3, shape), {0: 0.0, 1: 1.0, 2: 50.0}),
+        (rng.integers(0, 2, shape), {0: 1.0, 1: 1000.0}),
+    ):
+        found, expected = (poisson.effective(image, phases, backend=name, rtol=1e-9) for name in ("gpu", "openmp"))
+        np.testing.assert_allclose(found.tensor, expected.tensor, rtol=0, atol=1e-8 * np.abs(expected.tensor).max())
+        assert (found.islands, found.fractions, found.bounds) == (expected.islands, expected.fractions, expected.bounds)
+        assert {name: len(parts) for name, parts in found.solutions.items()} == {
+            name: len(parts) for name, parts in expected.solutions.items()
+        }
+
+
 def test_paths_through_the_cell_are_found_across_its_ends() -> None:
     phases = {0: 0.0, 1: 2.0}
 
