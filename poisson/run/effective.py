@@ -9,7 +9,6 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations_with_replacement
 from pathlib import Path
@@ -18,13 +17,11 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson import __version__, backends
-from poisson.backends.base import Backend
-from poisson.backends.registry import AUTO
+from poisson import __version__
 from poisson.case import Case
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.mask import labelled
-from poisson.errors import CaseError, PoissonError
+from poisson.errors import CaseError
 from poisson.mesh.grid import AXES, SLAB_NODES, Value, over_slabs
 from poisson.output import hdf5
 from poisson.output.files import drafted
@@ -201,7 +198,7 @@ def effective(
     def make(problem: Problem) -> Solver:
         return Solver(problem, method, backend, precision, **options)
 
-    found = _effective(problem, known, make, observer_of(observer), _device(backend))
+    found = _effective(problem, known, make, observer_of(observer))
     for solution in chain(*found.solutions.values()):
         judged(solution, strict=strict, speaks=True)
     return found
@@ -218,16 +215,7 @@ def effective_of(case: Case, observer: Observer | None = None) -> Effective:
     if problem.c != 0.0:
         raise CaseError("equation.c: a cell has no losses; allowed here: 0")
     phases = problem.a.phases if isinstance(problem.a, FieldFile) else None
-    device = _device(case.run.backend)
-    return _effective(problem, phases or (), lambda other: Solver.of(replace(case, problem=other)), observer, device)
-
-
-def _device(name: str) -> Backend | None:
-    """The backend of a GPU that a solve by this name takes, to which a is brought once; None without one."""
-    try:
-        return backends.create("gpu", np.float64) if name in (AUTO, "gpu") else None
-    except PoissonError:
-        return None  # what is wrong, the solver says
+    return _effective(problem, phases or (), lambda other: Solver.of(replace(case, problem=other)), observer)
 
 
 def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None) -> Problem:
@@ -252,11 +240,7 @@ def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None) -> Pr
 
 
 def _effective(
-    problem: Problem,
-    phases: Phases,
-    make: Callable[[Problem], Solver],
-    observer: Observer | None,
-    device: Backend | None,
+    problem: Problem, phases: Phases, make: Callable[[Problem], Solver], observer: Observer | None
 ) -> Effective:
     start = time.perf_counter()
     lattice = problem.lattice
@@ -264,13 +248,13 @@ def _effective(
     a = Discretisation(problem).a(np, 0, lattice.array_shape[0])
     tensor = np.zeros((lattice.dimension,) * 2)
     solutions: dict[str, tuple[Solution, ...]] = dict.fromkeys(names, ())
-    conducting, visited = int(np.count_nonzero(a)), 0
-    in_parts = conducting < a.size
-    here = a if device is None else device.view(device.from_host(a))
-    parts = _through(a, here, device) if in_parts else iter([(here, list(range(lattice.dimension)))])
-    for part, axes in parts:
-        solver = make(replace(problem, a=ArrayField(part)) if in_parts or device else problem)
-        visited += a.size - solver.operator.fixed
+    conducting = visited = int(np.count_nonzero(a))
+    parts = [(problem, a, list(range(lattice.dimension)))]
+    if conducting < a.size:
+        parts = [(replace(problem, a=ArrayField(part)), part, axes) for part, axes in _through(a)]
+        visited = sum(int(np.count_nonzero(part)) for _, part, _ in parts)
+    for cell, part, axes in parts:
+        solver = make(cell)
         xp, threads = solver.backend.array_module, solver.backend.threads
         links = _Links(xp, xp.asarray(part), problem, threads if xp is np else 1)
         for axis in axes:
@@ -286,20 +270,13 @@ def _effective(
     return Effective(tensor, bounds, counts, conducting - visited, solutions, time.perf_counter() - start)
 
 
-def _through(a: NDArray[np.float64], here: Any, device: Backend | None) -> Iterator[tuple[Any, list[int]]]:
+def _through(a: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], list[int]]]:
     """Where a > 0 forms connected parts with a path through the periodic cell: a there alone, and along which axes.
-
-    `here`: a where its parts are to be, on a device if there is one.
 
     Every pair of labels at a seam leads from one cell to the next one. A part has a path through where two ways to one
     label end in different cells.
     """
     labels, seams = labelled(a > 0.0, range(a.ndim))
-    count, xp = int(labels.max()) + 1, np
-    if device is not None:
-        xp = device.array_module
-        with device.ordered():
-            labels = xp.asarray(labels)
     steps: dict[int, list[tuple[int, NDArray[np.int64]]]] = defaultdict(list)
     for place, pairs in enumerate(seams):
         step = np.eye(a.ndim, dtype=np.int64)[a.ndim - 1 - place]
@@ -319,11 +296,9 @@ def _through(a: NDArray[np.float64], here: Any, device: Backend | None) -> Itera
                     part.append(other)
                 axes |= cells[label] + step != cells[other]
         if axes.any():
-            chosen = np.zeros(count)
-            chosen[part] = 1.0
-            with device.ordered() if device else nullcontext():
-                kept = here * xp.asarray(chosen)[labels]
-            yield kept, np.flatnonzero(axes).tolist()
+            chosen = np.zeros(labels.max() + 1, dtype=bool)
+            chosen[part] = True
+            yield np.where(chosen.take(labels), a, 0.0), np.flatnonzero(axes).tolist()
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from conftest import BACKENDS
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -156,6 +157,7 @@ def test_phases_that_do_not_conduct_leave_islands(shape: tuple[int, ...], part: 
 @pytest.mark.parametrize("shape", [(48, 40), (20, 24, 28)])
 def test_a_gpu_takes_parts_as_the_host_does(shape: tuple[int, ...]) -> None:
     """Of one and of several parts, with islands, and without a voxel that does not conduct."""
+    BACKENDS["gpu"](np.float64)  # or skipped
     rng = np.random.default_rng(4)
     strips = np.zeros(shape, dtype=int)
     strips[..., 2:9, :], strips[..., 20:30, :], strips[..., 13, 4] = 1, 1, 1
