@@ -43,14 +43,14 @@ class ShapeChoice:
     """The shapes of the kernels on one device.
 
     `architecture`: what kernels are compiled for, as in `poisson.backends.gpu.runtime.Runtime`. `dtype`: ``float32`` or
-    ``float64``. `table`: what was measured on the device.
+    ``float64``. `table`: what was measured on the device. `trial`: a kind of kernel, and the shape that it has for now.
     """
 
     def __init__(self, architecture: str, dtype: str, table: Table) -> None:
         self._architecture = architecture
         self._dtype = dtype
         self._table = table
-        self._trial: tuple[str, Shape] | None = None
+        self.trial: tuple[str, Shape] | None = None
 
     def of(self, kind: str, operator: Operator) -> Shape:
         """The shape of a kind of kernel, one of `shapes.KINDS` or another, on the grid of an operator."""
@@ -118,15 +118,15 @@ class ShapeChoice:
     @contextmanager
     def trying(self, kind: str, shape: Shape) -> Iterator[None]:
         """Within, a kind of kernel takes this shape."""
-        before, self._trial = self._trial, (kind, shape)
+        before, self.trial = self.trial, (kind, shape)
         try:
             yield
         finally:
-            self._trial = before
+            self.trial = before
 
     def _wanted(self, kind: str, operator: Operator) -> Shape:
-        if self._trial is not None and self._trial[0] == kind:
-            return self._trial[1]
+        if self.trial is not None and self.trial[0] == kind:
+            return self.trial[1]
         choice = self._table.get(self.setting(operator))
         measured = None if choice is None else choice.shapes.get(kind)
         return self.default(kind, operator) if measured is None else measured

@@ -35,6 +35,7 @@ class OperatorLauncher:
         pitch = np.int64(backend.pitch_of(operator.shape[0]))
         self.constants = (*sizes(operator), pitch, *numbers)
         self.varying = varying(operator)
+        self._marches: dict[Any, tuple[Shape, Grid]] = {}
         vars(self).pop("geometry", None)
         if "tables" in vars(self):
             self.tables.fill(operator)
@@ -74,8 +75,8 @@ class OperatorLauncher:
 
         With `in_parts` it is one that can do them.
         """
-        shape = self.backend.shapes.of(kind or ("sweep" if result is None else "sweep_norm"), self.operator)
-        grid, defines = self.march_grid(shape), (*defines, *self.varying)
+        shape, grid = self.marched(kind or ("sweep" if result is None else "sweep_norm"))
+        defines = (*defines, *self.varying)
         if in_parts:
             slowest = shape.march * (shape.block_y if self.operator.dimension == 2 else 1)
             self.reduce(source, name, shape, grid, arguments, result, defines, Cut(slowest, shape.block_y, 1))
@@ -113,6 +114,14 @@ class OperatorLauncher:
         """The argument of kernels that relax: omega / diag(A), or omega where they find the diagonal at each node."""
         operator = self.operator
         return self.backend.real(omega / operator.diagonal if operator.has_one_diagonal else omega)
+
+    def marched(self, kind: str, width: int = 0) -> tuple[Shape, Grid]:
+        """The shape of a kind of kernel on the grid of the operator, and its blocks (`march_grid`): chosen once."""
+        key = kind, width, self.backend.shapes.trial
+        if (found := self._marches.get(key)) is None:
+            shape = self.backend.shapes.of(kind, self.operator)
+            found = self._marches[key] = shape, self.march_grid(shape, width)
+        return found
 
     def march_grid(self, shape: Shape, width: int = 0) -> tuple[int, int, int]:
         """The blocks of a march in which a thread has `width` nodes along x; 0: those of a pack."""

@@ -110,8 +110,7 @@ class GpuStencil(StencilOperations):
         defines: tuple[str, ...] = (),
     ) -> None:
         operator = self._nodes.operator
-        shape = self.backend.shapes.of("full" if result is None else "full_norm", operator)
-        grid = self._nodes.march_grid(shape, width=1)
+        shape, grid = self._nodes.marched("full" if result is None else "full_norm", width=1)
         name += "" if result is None else ending
         self.backend.reduce("full", name, shape, operator, grid, arguments, result, (*defines, *self._defines))
 
