@@ -12,10 +12,13 @@ constexpr uint8_t JOINED = 1, HELD = 2;
 class Parts {
 public:
     Parts(const poisson_operator& a, double* c)
-        : a(a), nodes(a), nx(nodes.x.nodes), c(c), joined(nodes), groups(joined.groups()), marks(some<uint8_t>(nodes)) {
-        for (int axis = 0; axis < 3; ++axis)
-            links[axis] = axis < a.dimension && a.shape[axis] > 1 && a.weight[axis] > 0 ? of(axis) : nullptr;
-    }
+        : a(a),
+          nodes(a),
+          nx(nodes.x.nodes),
+          c(c),
+          joined(nodes),
+          groups(joined.groups()),
+          marks(some<uint8_t>(nodes)) {}
     explicit operator bool() const { return joined && marks; }
 
     // Join the nodes of each row, and then rows with one another.
@@ -24,24 +27,20 @@ public:
             for (int64_t i = 0, n = nx * number; i < nx; ++i, ++n) {
                 marks[n] = 0;
                 joined.alone(n);
-                if (i > 0 && links[0] && links[0][row + i - 1] > 0) joined.follow(n, n - 1);
+                if (i > 0 && of(0)[row + i - 1] > 0) joined.follow(n, n - 1);
             }
         });
         for_each_row([&](int64_t number, int64_t j, int64_t k, int64_t row) {
             const int64_t first = nx * number, around = nodes.x.node(nx);
-            if (links[0] && around >= 0 && links[0][row + nx - 1] > 0)
-                joined.join(int32_t(first + nx - 1), int32_t(first + around));
+            if (around >= 0 && of(0)[row + nx - 1] > 0) joined.join(int32_t(first + nx - 1), int32_t(first + around));
             for (int axis = 1; axis < a.dimension; ++axis) {
                 const int64_t there = nodes.number(j + (axis == 1), k + (axis == 2));
-                if (there < 0 || !links[axis]) continue;
-                const double* const across = links[axis] + row;
-                const double *const own = links[0] ? links[0] + row : nullptr, *const other =
-                                                                                   links[0]
-                                                                                       ? links[0] + nodes.pitch * there
-                                                                                       : nullptr;
+                if (there < 0) continue;
+                const double *const across = of(axis) + row, *const own = of(0) + row,
+                                    *const other = of(0) + nodes.pitch * there;
                 for (int64_t i = 0; i < nx; ++i) {
                     // Where the nodes before are joined, and both of these with them, nothing is new.
-                    const bool known = i > 0 && own && across[i - 1] > 0 && own[i - 1] > 0 && other[i - 1] > 0;
+                    const bool known = i > 0 && across[i - 1] > 0 && own[i - 1] > 0 && other[i - 1] > 0;
                     if (across[i] > 0 && !known) joined.join(int32_t(first + i), int32_t(nx * there + i));
                 }
             }
@@ -118,7 +117,6 @@ private:
     Joined joined;
     const int32_t* const groups;
     std::unique_ptr<uint8_t[], Release> marks;
-    const double* links[3];
 };
 
 }  // namespace

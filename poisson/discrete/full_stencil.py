@@ -234,7 +234,7 @@ class StarTables:
 
     @staticmethod
     def of(operator: Operator, axis: int) -> "StarTables":
-        """Those of an axis of an operator."""
+        """The tables of an axis of an operator."""
         line, coupling = operator.lattice.axes[axis], operator.couplings[axis]
         widths, (_, to_next, to_wall) = _widths(line), line.couplings
         # Across a mirror half a width has the link twice.

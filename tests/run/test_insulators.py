@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 from conftest import BACKENDS, emulated
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from support.operators import rules_of
 
 import poisson
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.mask import labelled
+from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.errors import CaseError, IncompatibleSource, PoissonError
 from poisson.run.sample import Sample
 
@@ -166,6 +170,44 @@ def test_a_device_finds_the_parts_that_the_host_finds(make: Any, shape: tuple[in
         one, other = (replace(each.coefficients, c=None, links=None) for each in (result, expected))
         assert vars(one) == vars(other)
     assert found.keys() == {"cut off", "held: True", "held: False"}
+
+
+@pytest.mark.parametrize("make", [emulated, BACKENDS["openmp"], pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("shape", [(17, 23), (9, 8, 7), (30, 1)])
+def test_parts_of_any_links_are_those_of_a_graph(make: Any, shape: tuple[int, ...]) -> None:
+    """Links that are closed wherever nodes lie, as thin walls close them, on each kind of faces."""
+    backend, rng = make(np.float64), np.random.default_rng(3)
+    for rules, part, absorbs in itertools.product(rules_of(len(shape))[::3], (0.3, 0.55, 0.9), (0.0, 0.02)):
+        whole = Operator.uniform(shape, (0.1,) * len(shape), 0.0, rules)
+        lattice, free = whole.lattice, np.zeros(whole.array_shape, dtype=bool)
+        free[lattice.free] = True
+        links = [rng.uniform(0.5, 2.0, free.shape) * (rng.random(free.shape) < part) for _ in shape]
+        c = rng.uniform(0.5, 1.0, free.shape) * (rng.random(free.shape) < absorbs)
+        c[rng.random(free.shape) < 0.02] = FIXED
+        numbers, ends = np.arange(free.size).reshape(free.shape), []
+        for axis, line in enumerate(lattice.axes):
+            place = lattice.array_axis(axis)
+            beyond = np.roll(numbers, -1, axis=place)
+            linked = links[axis] > 0.0
+            if not line.wraps:
+                np.moveaxis(linked, place, 0)[-1] = False
+            ends.append(np.stack([numbers[linked], beyond[linked]]))
+        one, other = np.concatenate(ends, axis=1)
+        number, label = connected_components(coo_array((np.ones(one.size), (one, other)), shape=(free.size,) * 2))
+        several = np.bincount(label) > 1
+        holds = np.zeros(number, dtype=bool)
+        holds[label[(~free | (c != 0.0)).ravel()]] = True
+        alone = ~several[label].reshape(free.shape) & free & (c == 0.0)
+        of_one = int(np.count_nonzero(~several[label].reshape(free.shape) & free & (c > 0.0)))
+        coefficients = Coefficients(tuple(map(backend.from_host, links)), None, (1.0, 1.0), (0.0, 0.0))
+        array = backend.from_host(c)
+        found = backend.parts(replace(whole, coefficients=coefficients), array)
+        assert (found.alone, found.loose) == (int(alone.sum()), int((several & ~holds).sum()))
+        assert found.held == int((several & holds).sum()) + of_one
+        assert np.array_equal(backend.to_host(array), np.where(~free | alone, FIXED, c))
+        assert found.least == min(link[link > 0.0].min(initial=np.inf) for link in links)
+        left = c[free & (c >= 0.0) & ~alone]
+        assert found.c_range == (left.min(initial=np.inf), left.max(initial=0.0))
 
 
 @pytest.mark.parametrize("make", [emulated, BACKENDS["openmp"], pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])

@@ -22,15 +22,13 @@ def find(backend: Launcher, operator: Operator, c: Array) -> Parts:
     labels, joined = (backend.runtime.allocate(operator.lattice.nodes, np.dtype(np.int32)) for _ in range(2))
     ends = np.array([np.inf, np.inf, 0.0]).view(np.uint64)
     found = on_device(backend, np.concatenate([np.zeros(3, np.uint64), ends]))
-    lines = zip(operator.lattice.axes, operator.couplings, strict=True)
-    axes = sum(1 << axis for axis, (line, coupling) in enumerate(lines) if coupling > 0.0 and line.nodes > 1)
     links = operator.links or ()
 
     def launch(name: str, *arguments: Any) -> None:
         backend.launch("parts", f"parts_{name}", shape, nodes.operator, grid, arguments)
 
     launch("begin", labels, joined, nx, ny, nz)
-    launch("join", labels, found, *links, *links[-1:] * (3 - len(links)), np.int32(axes), nx, ny, nz, pitch)
+    launch("join", labels, found, *links, *links[-1:] * (3 - len(links)), nx, ny, nz, pitch)
     launch("settle", labels, joined, nx, ny, nz)
     launch("hold", labels, joined, c, nx, ny, nz, pitch)
     launch("mask", labels, joined, c, backend.real(FIXED), found, nx, ny, nz, pitch)

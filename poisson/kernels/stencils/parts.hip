@@ -15,10 +15,10 @@ KERNEL poisson_parts_begin(int* __restrict__ labels, int* __restrict__ joined, i
     joined[here] = 0;
 }
 
-// Join the ends of links along the axes that have a bit.
+// Join the ends of links.
 KERNEL poisson_parts_join(int* labels, unsigned long long* found, const real* __restrict__ links_x,
-                          const real* __restrict__ links_y, const real* __restrict__ links_z, int axes, int nx, int ny,
-                          int nz, index_t pitch) {
+                          const real* __restrict__ links_y, const real* __restrict__ links_z, int nx, int ny, int nz,
+                          index_t pitch) {
     const Nodes nodes{nx, ny, nz};
     NODE_OF_THREAD(nodes);
     unsigned long long* least = &reinterpret_cast<Found*>(found)->link;
@@ -29,8 +29,7 @@ KERNEL poisson_parts_join(int* labels, unsigned long long* found, const real* __
         if (!(link > 0)) continue;
         if (bits_of(link) < look(least)) atomicMin(least, bits_of(link));
         int p = i, q = j, s = k;
-        if ((axes >> axis & 1) && moved(nodes, p, q, s, axis == 0, axis == 1, axis == 2))
-            join(labels, here, number_of(nodes, p, q, s));
+        if (moved(nodes, p, q, s, axis == 0, axis == 1, axis == 2)) join(labels, here, number_of(nodes, p, q, s));
     }
 }
 
