@@ -160,6 +160,13 @@ def residual(stencil: FullStencil, u: Any, f: Any) -> Any:
     return np.where(reference.fixed_nodes(Operator(stencil.lattice)), 0.0, f - au)
 
 
+MAKES = [
+    emulated,
+    pytest.param(BACKENDS["openmp"], id="openmp"),
+    pytest.param(BACKENDS["gpu"], id="gpu", marks=pytest.mark.gpu),
+]
+"""What makes a backend that has kernels or functions of its own."""
+
 GRID = pytest.mark.parametrize(("shape", "rules"), GRIDS)
 
 
@@ -189,7 +196,7 @@ def test_a_stretched_axis_is_one_too() -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("make", [emulated, BACKENDS["openmp"], pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_backends_write_the_stencil_that_numpy_writes(make: Any, dtype: Any, dimension: int) -> None:
     """On all faces, axes and coefficients, from either type to either."""

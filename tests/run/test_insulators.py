@@ -23,6 +23,13 @@ from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.errors import CaseError, IncompatibleSource, PoissonError
 from poisson.run.sample import Sample
 
+MAKES = [
+    emulated,
+    pytest.param(BACKENDS["openmp"], id="openmp"),
+    pytest.param(BACKENDS["gpu"], id="gpu", marks=pytest.mark.gpu),
+]
+"""What makes a backend that has kernels or functions of its own."""
+
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("auto", {}),
     ("multigrid", {}),
@@ -134,7 +141,7 @@ def test_what_zeros_cannot_have_is_one_line() -> None:
     assert line(a="abs(x - 1)").endswith("x = 1, y = 0; every value must be > 0")
 
 
-@pytest.mark.parametrize("make", [emulated, BACKENDS["openmp"], pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("shape", [(16, 18), (6, 9, 14)])
 def test_a_device_finds_the_parts_that_the_host_finds(make: Any, shape: tuple[int, ...]) -> None:
     """All, or that one is cut off, with each kind of faces, for parts of any number and shape."""
@@ -172,7 +179,7 @@ def test_a_device_finds_the_parts_that_the_host_finds(make: Any, shape: tuple[in
     assert found.keys() == {"cut off", "held: True", "held: False"}
 
 
-@pytest.mark.parametrize("make", [emulated, BACKENDS["openmp"], pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("shape", [(17, 23), (9, 8, 7), (30, 1)])
 def test_parts_of_any_links_are_those_of_a_graph(make: Any, shape: tuple[int, ...]) -> None:
     """Links that are closed wherever nodes lie, as thin walls close them, on each kind of faces."""
@@ -210,7 +217,7 @@ def test_parts_of_any_links_are_those_of_a_graph(make: Any, shape: tuple[int, ..
         assert found.c_range == (left.min(initial=np.inf), left.max(initial=0.0))
 
 
-@pytest.mark.parametrize("make", [emulated, BACKENDS["openmp"], pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("make", MAKES)
 def test_a_device_finds_the_parts_beside_obstacles(make: Any) -> None:
     """Closed shells, of which the inside is cut off, and bodies that hold u, in boxes that hold it or do not."""
     plain, device, found = NumpyBackend(np.float64), make(np.float64), set[bool | None]()
