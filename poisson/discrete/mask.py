@@ -24,6 +24,9 @@ Mask = NDArray[np.bool_]
 
 log = logging.getLogger(__name__)
 
+MOST_NODES = 2**31 - 1
+"""The most nodes among which a backend finds parts: it numbers them in 32 bits."""
+
 NOWHERE = "a is 0 at some nodes: nothing flows there, and u keeps its initial guess"
 
 
@@ -167,7 +170,8 @@ def by_parts(operator: Operator, c: Any, backend: Any, given: int = 0) -> tuple[
     """
     before, lattice = operator.coefficients, operator.lattice
     walls = any(np.any(line.couplings[2]) for line in lattice.axes)
-    parts = None if walls or backend.dtype != np.float64 else backend.parts(operator, c)
+    able = not walls and backend.dtype == np.float64 and lattice.nodes <= MOST_NODES
+    parts = backend.parts(operator, c) if able else None
     if parts is None or parts.loose > (parts.held == 0):
         return None
     assert before is not None

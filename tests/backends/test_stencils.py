@@ -165,7 +165,7 @@ MAKES = [
     pytest.param(BACKENDS["openmp"], id="openmp"),
     pytest.param(BACKENDS["gpu"], id="gpu", marks=pytest.mark.gpu),
 ]
-"""What makes a backend that has kernels or functions of its own."""
+"""Functions that make the backends which have kernels, or functions of the library, for this."""
 
 GRID = pytest.mark.parametrize(("shape", "rules"), GRIDS)
 

@@ -156,7 +156,7 @@ def test_phases_that_do_not_conduct_leave_islands(shape: tuple[int, ...], part: 
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape", [(48, 40), (20, 24, 28)])
 def test_a_gpu_takes_parts_as_the_host_does(shape: tuple[int, ...]) -> None:
-    """Of one and of several parts, with islands, and without a voxel that does not conduct."""
+    """Images with one conducting part and with several, with islands, and one in which every voxel conducts."""
     BACKENDS["gpu"](np.float64)  # or skipped
     rng = np.random.default_rng(4)
     strips = np.zeros(shape, dtype=int)

@@ -28,7 +28,7 @@ MAKES = [
     pytest.param(BACKENDS["openmp"], id="openmp"),
     pytest.param(BACKENDS["gpu"], id="gpu", marks=pytest.mark.gpu),
 ]
-"""What makes a backend that has kernels or functions of its own."""
+"""Functions that make the backends which have kernels, or functions of the library, for this."""
 
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("auto", {}),
