@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 OPERATIONS = [
     *(f"tests/backends/test_{name}.py" for name in ("agreement", "parts", "smooth", "blocked", "fast_transforms")),
-    *("tests/backends/test_stencils.py", "tests/run/test_insulators.py"),
+    *("tests/backends/test_gpu_stencils.py", "tests/run/test_insulators.py"),
     *("tests/backends/test_derivative.py", "tests/backends/test_single_nodes.py"),
     *("tests/discrete/test_coefficients.py", "tests/solvers/test_fast_method.py"),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Full stencils and clusters on the gpu backend, where the table of operations is not enough: pieces, large grids."""
+"""Full stencils and clusters where the table of operations is not enough: pieces, large grids, stencils of links."""
 
 import itertools
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import BACKENDS, emulated
-from support.agreement import FEW_RULES, TABLE, agree, grid_operator
+from support.agreement import FEW_RULES, KINDS, PLACED, TABLE, agree, grid_operator, with_coefficients
 from support.emulation import Order
 from support.full_stencils import along_axes, stencil_on
 from support.operators import AXIS_RULES, random_array
@@ -19,13 +19,21 @@ from poisson.backends.gpu.clusters import PIECE, SMALL, on_host
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.operations import ALL
 from poisson.discrete.clusters import Clusters
-from poisson.discrete.full_stencil import FullStencil
+from poisson.discrete.full_stencil import FullStencil, star
 
 SHAPES = [((7, 5), FEW_RULES[2]), ((41, 38), FEW_RULES[2]), ((5, 4, 3), FEW_RULES[3]), ((37, 5, 6), FEW_RULES[3])]
 """Small grids, each with all faces."""
 
 SIZES = (2, 3, SMALL, SMALL + 1, PIECE, PIECE + 1, 8, 2 * PIECE + 700)
 """Nodes of clusters that a team takes, of those that a block takes, and of those that have several pieces."""
+
+
+MAKES = [
+    emulated,
+    pytest.param(BACKENDS["openmp"], id="openmp"),
+    pytest.param(BACKENDS["gpu"], id="gpu", marks=pytest.mark.gpu),
+]
+"""Functions that make the backends which have kernels, or functions of the library, for this."""
 
 
 def scattered(shape: tuple[int, int]) -> Clusters:
@@ -105,6 +113,27 @@ def test_medians_that_are_selected_are_those_of_sorted_links(
             sums = coefficients[along].astype(np.float64).sum(axis=0)
             expected = float(np.median(sums[sums > 0.0])) if (sums > 0.0).any() else 0.0
             assert operations.median_link(axis) == expected
+
+
+@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_backends_write_the_stencil_that_numpy_writes(make: Any, dtype: Any, dimension: int) -> None:
+    """On all faces, axes and coefficients, from either type to either."""
+    backend, plain = make(dtype), NumpyBackend(dtype)
+    sizes = {1: [(37,)], 2: [(7, 5), (37, 18)], 3: [(5, 4, 3), (27, 9, 18)]}[dimension]
+    grids = [grid_operator(shape, rules) for shape in sizes for rules in FEW_RULES.get(dimension, AXIS_RULES)]
+    grids += [a for a in PLACED[dimension] if not any(axis.halo != (0, 0) for axis in a.lattice.axes)]
+    for number, a in enumerate(grids):
+        for kind in KINDS if backend.on_host else (KINDS[number % len(KINDS)], "masked"):
+            for other in (np.float64, np.float32):
+                into = backend.companion(other)
+                found = star(backend, with_coefficients(backend, a, kind), into)
+                expected = star(plain, with_coefficients(plain, a, kind), NumpyBackend(other))
+                assert found.offsets == expected.offsets
+                values, wanted = into.to_host(found.coefficients), expected.coefficients
+                assert values.dtype == wanted.dtype
+                eps = np.finfo(dtype).eps + np.finfo(other).eps
+                np.testing.assert_allclose(values, wanted, rtol=8 * eps, atol=0)
 
 
 @pytest.mark.gpu

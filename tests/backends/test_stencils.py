@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import BACKENDS, emulated
 from numpy.typing import NDArray
 from scipy import sparse
-from support.agreement import FEW_RULES, KINDS, PLACED, grid_operator, with_coefficients
+from support.agreement import grid_operator, with_coefficients
 from support.full_stencils import along_axes, halvings, stencil_on
 from support.operators import AXIS_RULES, random_array
 
@@ -160,13 +159,6 @@ def residual(stencil: FullStencil, u: Any, f: Any) -> Any:
     return np.where(reference.fixed_nodes(Operator(stencil.lattice)), 0.0, f - au)
 
 
-MAKES = [
-    emulated,
-    pytest.param(BACKENDS["openmp"], id="openmp"),
-    pytest.param(BACKENDS["gpu"], id="gpu", marks=pytest.mark.gpu),
-]
-"""Functions that make the backends which have kernels, or functions of the library, for this."""
-
 GRID = pytest.mark.parametrize(("shape", "rules"), GRIDS)
 
 
@@ -194,27 +186,6 @@ def test_a_stretched_axis_is_one_too() -> None:
     backend.bind(star(backend, a)).residual(u, f, found)
     backend.bind(a).residual(u, f, expected)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("make", MAKES)
-@pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_backends_write_the_stencil_that_numpy_writes(make: Any, dtype: Any, dimension: int) -> None:
-    """On all faces, axes and coefficients, from either type to either."""
-    backend, plain = make(dtype), NumpyBackend(dtype)
-    sizes = {1: [(37,)], 2: [(7, 5), (37, 18)], 3: [(5, 4, 3), (27, 9, 18)]}[dimension]
-    grids = [grid_operator(shape, rules) for shape in sizes for rules in FEW_RULES.get(dimension, AXIS_RULES)]
-    grids += [a for a in PLACED[dimension] if not any(axis.halo != (0, 0) for axis in a.lattice.axes)]
-    for number, a in enumerate(grids):
-        for kind in KINDS if backend.on_host else (KINDS[number % len(KINDS)], "masked"):
-            for other in (np.float64, np.float32):
-                into = backend.companion(other)
-                found = star(backend, with_coefficients(backend, a, kind), into)
-                expected = star(plain, with_coefficients(plain, a, kind), NumpyBackend(other))
-                assert found.offsets == expected.offsets
-                values, wanted = into.to_host(found.coefficients), expected.coefficients
-                assert values.dtype == wanted.dtype
-                eps = np.finfo(dtype).eps + np.finfo(other).eps
-                np.testing.assert_allclose(values, wanted, rtol=8 * eps, atol=0)
 
 
 def test_nodes_of_a_mask_hold_their_neighbours() -> None:
