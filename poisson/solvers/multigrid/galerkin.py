@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from poisson.backends.base import Array, Backend, Operations
     from poisson.backends.stencils import StencilOperations
 
+Values = NDArray[np.float64]
+
 THRESHOLDS = {2: (0.05, 0.15, 0.35), 3: (0.15, 0.35)}
 """By dimension: a link is strong above this part of the geometric mean of the diagonals that it joins. For jumps of one
 size one of them does; where a has values of every size several do, from weak to strong and back. In 3D, where a group
@@ -156,7 +158,7 @@ def largest_eigenvalue(operations: StencilOperations) -> float:
     return BEYOND * math.sqrt(sizes[1] / sizes[0]) if sizes[0] > 0.0 else LARGEST
 
 
-def galerkin_inverse(operations: Operations, singular: bool) -> NDArray[np.float64]:
+def galerkin_inverse(operations: Operations, singular: bool) -> Values:
     """A⁻¹ on all nodes in C order, with zero rows and columns for nodes that are fixed or have no equation.
 
     As far as links are positive, the inverse is made of sums of positive numbers, and keeps its digits whatever the
@@ -175,21 +177,8 @@ def galerkin_inverse(operations: Operations, singular: bool) -> NDArray[np.float
     kept = free.ravel() & (total > SINGULAR * np.where(links != 0.0, total, 0.0).max(axis=1))
     excess = (excess + links[:, ~free.ravel()].sum(axis=1))[kept]
     links = links[np.ix_(kept, kept)]
-    diagonal, count = excess + links.sum(axis=1), len(excess)
-    inverse, pivots, nulls = np.eye(count), np.zeros(count), []
-    for k in range(count):
-        pivot = excess[k] + links[k, k + 1 :].sum()
-        if not pivot > SINGULAR * diagonal[k]:
-            nulls.append(inverse[k] > 0.5)
-            continue
-        pivots[k] = 1.0 / pivot
-        part = links[k, k + 1 :] / pivot
-        excess[k + 1 :] += part * excess[k]
-        links[k + 1 :, k + 1 :] += np.outer(part, links[k, k + 1 :])
-        np.fill_diagonal(links[k + 1 :, k + 1 :], 0.0)
-        inverse[k + 1 :] += np.outer(part, inverse[k])
+    found, nulls = _inverse(links, excess, excess + links.sum(axis=1))
     volumes = np.broadcast_to(stencil.lattice.volumes(), free.shape).ravel()[kept]
-    found = inverse.T @ (pivots[:, None] * inverse)
     for null in nulls:
         weights = volumes * null
         found -= np.outer(null, weights @ found) / weights.sum()
@@ -199,7 +188,31 @@ def galerkin_inverse(operations: Operations, singular: bool) -> NDArray[np.float
     return result
 
 
-def _dense(stencil: FullStencil, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inverse(links: Values, excess: Values, diagonal: Values) -> tuple[Values, list[Values]]:
+    """The inverse of diag(excess + the sums of the links) − links, and the groups of nodes that nothing holds.
+
+    Nothing is subtracted: the first half of the nodes is eliminated, whose inverse is positive, and with it the second
+    half has positive links and excess again. `diagonal`: that of the whole matrix, beside which a pivot may be rounding:
+    the last node of a group that nothing holds has such a pivot, and a zero row and column. A group is 1 at its nodes.
+    """
+    if len(excess) < 2:
+        held = excess > SINGULAR * diagonal
+        return (1.0 / excess[None], []) if held.all() else (np.zeros((1, 1)), [np.ones(1)])
+    first, second = slice(len(excess) // 2), slice(len(excess) // 2, None)
+    between, whole = links[second, first], np.empty_like(links)
+    inverse, nulls = _inverse(links[first, first], excess[first] + between.sum(axis=0), diagonal[first])
+    through = between @ inverse
+    others = links[second, second] + through @ between.T
+    others.flat[:: len(others) + 1] = 0.0
+    rest, beyond = _inverse(others, excess[second] + through @ excess[first], diagonal[second])
+    corner = rest @ through
+    whole[first, first], whole[first, second] = inverse + through.T @ corner, corner.T
+    whole[second, first], whole[second, second] = corner, rest
+    nulls = [np.append(null, np.zeros(len(rest))) for null in nulls]
+    return whole, nulls + [np.append(through.T @ null > 0.5, null) for null in beyond]
+
+
+def _dense(stencil: FullStencil, values: Values) -> Values:
     """The links between all nodes in C order."""
     numbers = np.arange(math.prod(stencil.shape)).reshape(stencil.array_shape)
     links = np.zeros((numbers.size, numbers.size))
