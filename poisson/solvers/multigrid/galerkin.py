@@ -192,8 +192,8 @@ def _inverse(links: Values, excess: Values, diagonal: Values) -> tuple[Values, l
     """The inverse of diag(excess + the sums of the links) − links, and the groups of nodes that nothing holds.
 
     Nothing is subtracted: the first half of the nodes is eliminated, whose inverse is positive, and with it the second
-    half has positive links and excess again. `diagonal`: that of the whole matrix, beside which a pivot may be rounding:
-    the last node of a group that nothing holds has such a pivot, and a zero row and column. A group is 1 at its nodes.
+    half has positive links and excess again. `diagonal`: that of the whole matrix, with which pivots are compared. The
+    last node of a group that nothing holds has no pivot, and a zero row and column. A group is 1 at its nodes.
     """
     if len(excess) < 2:
         held = excess > SINGULAR * diagonal
