@@ -170,7 +170,9 @@ class NumpyOperations(Operations):
             below, above = (np.take(self.operator.links[axis], links, axis=place) for links in line.link_numbers)
         if not line.tabulated:
             return below, above, None
-        lower, upper, extra = (self._lattice.along(axis, values.astype(self._real)) for values in line.couplings)
+        lower, upper, extra = (
+            self._lattice.along(axis, values.astype(self._real)) for values in self.operator.along(axis)
+        )
         return lower * below, upper * above, extra * ((below + above) / 2)
 
 

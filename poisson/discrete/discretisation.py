@@ -28,6 +28,7 @@ from poisson.discrete.mask import insulated
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.samples import Range, Samples, Slab
 from poisson.discrete.share import Share, known_to_all, numbers_of, on_blocks, pieces_of
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
@@ -307,8 +308,8 @@ class Discretisation:
         found = self._coefficient(
             xp, "equation.a", self.problem.a, block, sampling.limit_of_a(self.problem.mean, self.problem.a)
         )
-        if (surface := self.surface) and surface.media:
-            surface.inside.write(xp, found, block)
+        if (surface := self.surface) and surface.dielectrics:
+            surface.dielectrics(xp, found, block)
         return found
 
     def _a_by_angle(self, xp: ModuleType, block: Block) -> Any:
@@ -323,14 +324,16 @@ class Discretisation:
             surface.open(xp, values, block)
             surface.absorbed.add(xp, values, block)
         for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
-            if self.problem.faces[face].kind.takes_alpha:
+            kind = self.problem.faces[face].kind
+            if kind.takes_alpha or (kind.fixes and self._walls_vary):
                 values[where] += self.through(xp, face, block, sampling.face_reaction)
         return values
 
     def through(self, xp: ModuleType, face: int, block: Block, term: Callable[..., Any]) -> Any:
         """A term of the data of a face, for the part of it that bodies leave open."""
-        found = term(self.problem, xp, face, block)
-        return found * xp.asarray(self.surface.on_face(face, block)) if self.surface else found
+        surface = self.surface
+        found = term(self.problem, xp, face, block, surface.dielectrics if surface else None)
+        return found * xp.asarray(surface.on_face(face, block)) if surface else found
 
     def _volumes(self, xp: ModuleType, block: Block) -> Any:
         return self.whole_lattice.volumes_in(block, xp)
@@ -390,6 +393,28 @@ class Discretisation:
         return any(map(may_absorb, alphas))
 
     @property
+    def varying(self) -> tuple[bool, bool]:
+        """Whether the operator has arrays for a and for c, with the terms of faces; bodies may add them."""
+        a_varies = not self.problem.even or self.constant_a is None
+        return a_varies, number(self.problem.c) is None or self._absorbs or self._walls_vary
+
+    @property
+    def _walls_vary(self) -> bool:
+        """Whether a varies, and a Dirichlet face lies half a cell before the nodes."""
+        return self.constant_a is None and any(line.walls[end] for line, end in self._before_faces(fixes=True))
+
+    @property
+    def _depends_on_a(self) -> bool:
+        """Whether a has a part in the terms that faces add to c."""
+        return self._walls_vary or any(line.offsets[end] for line, end in self._before_faces(fixes=False))
+
+    def _before_faces(self, fixes: bool) -> Iterator[tuple[Axis, int]]:
+        """The axis and the end of each face with a Dirichlet condition, or with a Robin condition."""
+        for face, given in enumerate(self.problem.faces):
+            if given.kind.fixes if fixes else given.kind.takes_alpha:
+                yield self.problem.lattice.axes[face // 2], face % 2
+
+    @property
     def constant_a(self) -> float | None:
         """a where it is the same everywhere, in dielectrics, too."""
         return None if self.surface and self.surface.media else number(self.problem.a)
@@ -418,8 +443,8 @@ class Discretisation:
         The arguments are as for `operator_on`.
         """
         shape, angle = operator.array_shape, operator.lattice.angle
-        a, c = self.constant_a if self.problem.even else None, number(self.problem.c)
-        before = into and into.coefficients
+        (a_varies, c_varies), before = self.varying, into and into.coefficients
+        a, c = None if a_varies else self.constant_a, number(self.problem.c)
         links, reaction = (before.links, before.c) if before else (None, None)
         a_ends, c_ends = ((value, value) if value is not None else (0.0, 0.0) for value in (a, c))
         if a is None and before and "a" in known:
@@ -436,15 +461,16 @@ class Discretisation:
             a_ends = a_range.ends
             if into is not None:
                 into.nodes, into.changed = nodes, into.changed or a_range.changed
-        if (c is None or self._absorbs) and before and "c" in known:
+        if c_varies and before and "c" in known and not ("a" not in known and self._depends_on_a):
             c_ends = before.c_range
-        elif c is None or self._absorbs:
+        elif c_varies:
             c_range, reaction = self._sampled(backend, operator, self._reaction, into, reaction)
             c_range.require_fit(backend.dtype, "equation.c with the robin terms", from_zero=True)
-            c_ends = c_range.ends
+            if c is None or self._absorbs:
+                c_ends = c_range.ends
             if into is not None:
                 into.changed = into.changed or c_range.changed
-        return Coefficients(links, reaction, a_ends, c_ends)
+        return Coefficients(links, reaction, a_ends, c_ends, walls=self._walls_vary)
 
     def _sampled(
         self, backend: Maker, operator: Operator, function: OnBlock, into: Samples | None = None, out: Any = None

@@ -46,7 +46,7 @@ class FaceTerms:
             if surface.obstacles:
                 self._scales.append(surface.volumes.within(block))
         for face, where in sampling.faces(problem.lattice, Rule.MIRROR, block):
-            term = sampling.face_source(problem, np, face, block)
+            term = sampling.face_source(problem, np, face, block, surface.dielectrics if surface else None)
             values = _on(shape, where, term * surface.on_face(face, block) if surface else term)
             for other, there in fixed:
                 if other // 2 != face // 2:

@@ -236,7 +236,7 @@ class StarTables:
     def of(operator: Operator, axis: int) -> "StarTables":
         """The tables of an axis of an operator."""
         line, coupling = operator.lattice.axes[axis], operator.couplings[axis]
-        widths, (_, to_next, to_wall) = _widths(line), line.couplings
+        widths, (_, to_next, to_wall) = _widths(line), operator.along(axis)
         # Across a mirror half a width has the link twice.
         flows = to_next * widths if line.tabulated else np.ones(line.nodes)
         if not line.wraps:

@@ -70,7 +70,8 @@ def _before_face(discretisation: Discretisation, u: NDArray[Any], face: int) -> 
     if not distance or not area or line.rules[end] is Rule.FIXED:
         return 0.0
     block = plane(discretisation, face, 1)
-    a = sampling.wall_coefficient(problem, np, face, block)
+    surface = discretisation.surface
+    a = sampling.a_before(problem, np, face, block, surface.dielectrics if surface else None)
     flow = prescribed(discretisation, u, face, block)
     area_of_a = area / problem.lattice.scale(face // 2, block) ** 2
     over = (

@@ -81,12 +81,12 @@ def masked(
     holds = np.zeros(number.max(initial=-1) + 1, dtype=bool)
     holds[number[~held & (c > 0.0)]] = True
     ties = bool(np.any(held & ~alone))
-    for axis, line in enumerate(lattice.axes):
+    for axis in range(lattice.dimension):
         if holds.all():
             break
         for link, beside in _beside(operator, axis, links[axis]) if ties else ():
             holds[number[~held & link & beside(held)]] = True
-        on_wall = np.broadcast_to(lattice.along(axis, line.couplings[2]) > 0.0, shape)
+        on_wall = np.broadcast_to(lattice.along(axis, operator.along(axis)[2]) > 0.0, shape)
         holds[number[~held & on_wall & links[axis]]] = True
     if drops and holds.size > 1 and not holds.all():
         kept = holds if holds.any() else np.arange(holds.size) == np.bincount(number[~held]).argmax()
@@ -169,7 +169,7 @@ def by_parts(operator: Operator, c: Any, backend: Any, given: int = 0) -> tuple[
     backend does not find them.
     """
     before, lattice = operator.coefficients, operator.lattice
-    walls = any(np.any(line.couplings[2]) for line in lattice.axes)
+    walls = any(np.any(operator.along(axis)[2]) for axis in range(lattice.dimension))
     able = not walls and backend.dtype == np.float64 and lattice.nodes <= MOST_NODES
     parts = backend.parts(operator, c) if able else None
     if parts is None or parts.loose > (parts.held == 0):

@@ -19,12 +19,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice, OnLattice
 
 if TYPE_CHECKING:
     from poisson.discrete.beside import Rows
+
+Values = NDArray[np.float64]
 
 FIXED = -1.0
 """c at a node of the mask; every negative value says the same."""
@@ -51,6 +54,8 @@ class Coefficients:
     diagonal would be zero, belongs to the mask: f says nothing there, and u keeps the initial guess.
     `cut`: whether surfaces cut links, or close the faces of control volumes in part.
     `beside`: the rows beside surfaces with given values.
+    `walls`: whether c has what Dirichlet faces half a cell before the nodes conduct, with a of the cells themselves.
+    Without it, or without an array c, a of the link beside counts.
     """
 
     links: tuple[Any, ...] | None
@@ -62,6 +67,7 @@ class Coefficients:
     holds: bool | None = None
     cut: bool = False
     beside: Rows | None = None
+    walls: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,12 @@ class Operator(OnLattice):
     def couplings(self) -> tuple[float, ...]:
         """a/h² for each axis, in 1/L²; 1/h² where a varies."""
         return tuple(self.a / (h * h) for h in self.spacing)
+
+    def along(self, axis: int) -> tuple[Values, Values, Values]:
+        """`Axis.couplings`, without what c has."""
+        lower, upper, extra = self.lattice.axes[axis].couplings
+        carried = self.coefficients is not None and self.coefficients.walls and self.reaction is not None
+        return lower, upper, np.zeros_like(extra) if carried else extra
 
     @property
     def separable(self) -> Operator | None:

@@ -86,9 +86,11 @@ def prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block
     """The flow at each node out through a face without fixed nodes, in a block that is one node thick there."""
     place = _place(discretisation, face // 2)
     beside = _cut(u, block)
-    flow = sampling.face_outflow(discretisation.problem, np, face, block, beside.squeeze(place))
-    flow = np.broadcast_to(np.asarray(flow, dtype=np.float64), beside.squeeze(place).shape)
-    if surface := discretisation.surface:
+    surface = discretisation.surface
+    inside, next_to = surface.dielectrics if surface else None, beside.squeeze(place)
+    flow = sampling.face_outflow(discretisation.problem, np, face, block, inside, next_to)
+    flow = np.broadcast_to(np.asarray(flow, dtype=np.float64), next_to.shape)
+    if surface:
         flow = flow * surface.on_face(face, block)
     area = discretisation.problem.lattice.axes[face // 2].areas[face % 2]
     long = discretisation.problem.lattice.scale(face // 2, block)

@@ -81,8 +81,9 @@ def _links(operator: Operator, axis: int, coefficients: NDArray[np.float64]) -> 
     first = np.moveaxis(coefficients, place, 0)[: len(below)]
     conducts = (first * (scale * conducts.reshape(along))).ravel()
     held = np.zeros(numbers.shape)
-    for node, wall in zip((0, -1), walls, strict=True):
-        held[node] += scale * wall * first[node]
+    if operator.along(axis)[2].any():
+        for node, wall in zip((0, -1), walls, strict=True):
+            held[node] += scale * wall * first[node]
     lost = sparse.diags_array(np.moveaxis(held, 0, place).ravel())
     return sparse.diags_array(1.0 / width.ravel()) @ (gradient.T @ sparse.diags_array(conducts) @ gradient + lost)
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError
-from poisson.problem.problem import Problem, number
 
 Slab = Callable[[ModuleType, int, int], Any]
 
@@ -102,9 +101,7 @@ class Samples:
         """The values in an array, to compare others with; None if there is none, or its values are out of reach."""
         return self._backend.view(array) if array is not None and self._backend.views else None
 
-    def fit(self, problem: Problem) -> bool:
-        """Whether a problem needs just these arrays."""
+    def fit(self, varying: tuple[bool, bool]) -> bool:
+        """Whether an operator needs just these arrays, given for a and for c whether it has an array."""
         kept = self.coefficients or Coefficients(None, None, (1.0, 1.0), (0.0, 0.0))
-        absorbs = any(face.absorbs for face in problem.faces)
-        varies = not problem.even, number(problem.c) is None or absorbs
-        return varies == (kept.links is not None, kept.c is not None)
+        return varying == (kept.links is not None, kept.c is not None)

@@ -34,7 +34,7 @@ from poisson.problem.bodies import FLOATING, keys_of
 from poisson.problem.faces import may_absorb
 from poisson.problem.fields import stored
 from poisson.problem.problem import Problem, number
-from poisson.problem.sampling import POSITIVE, Block, evaluated, limit_of_a, link_mean, nodes, require_values
+from poisson.problem.sampling import POSITIVE, Block, Writer, evaluated, limit_of_a, link_mean, nodes, require_values
 from poisson.problem.surfaces import Cuts, coordinates_of, places_of
 
 if TYPE_CHECKING:
@@ -166,6 +166,11 @@ class Surface:
         """a at the nodes in dielectrics."""
         assert self.media is not None
         return self._sparse(self.media.a, self.media.cuts.inside > 0)
+
+    @property
+    def dielectrics(self) -> Writer | None:
+        """What writes a inside of dielectrics into values of a at the nodes of a block; None without any."""
+        return self.inside.write if self.media else None
 
     @cached_property
     def volumes(self) -> Sparse:

@@ -19,13 +19,16 @@ from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.problem.faces import FaceData
 from poisson.problem.fields import FieldFile, FunctionField, Range, Stored, stored
-from poisson.problem.problem import MEANS, Coefficient, Problem
+from poisson.problem.problem import MEANS, Coefficient, Problem, number
 from poisson.problem.user_data import NodeField
 
 Index = tuple[slice | int, ...]
 
 Block = tuple[Range, ...]
 """Nodes of a grid: a range for each axis of a backend's array, the slowest first."""
+
+Writer = Callable[[ModuleType, Any, Block], None]
+"""Writes into the values of a function at the nodes of a block."""
 
 
 def coordinates(lattice: Lattice, xp: ModuleType, block: Block) -> list[Any]:
@@ -50,7 +53,6 @@ class Limit:
 
 POSITIVE = Limit("> 0", lambda values: values > 0.0)
 NOT_NEGATIVE = Limit(">= 0", lambda values: values >= 0.0)
-AT_WALLS = Limit("> 0 in the two cells next to a Dirichlet or Robin face", POSITIVE.holds)
 
 
 def limit_of_a(mean: str, a: Coefficient) -> Limit:
@@ -127,47 +129,54 @@ def face_alpha(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any
     )
 
 
-def face_source(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
+def face_source(problem: Problem, xp: ModuleType, face: int, block: Block, dielectrics: Writer | None) -> Any:
     """The term of the data of a face without fixed nodes in the source, in U/L²: the flow in over the control width."""
     kind, axis, end = problem.faces[face].kind, problem.lattice.axes[face // 2], face % 2
     long = _scale(problem.lattice, xp, face, block)
     g = axis.inflow[end] / long * face_value(problem, xp, face, block)
     if kind.fixes:
-        return g * (axis.walls[end] / long * wall_coefficient(problem, xp, face, block))
-    return g * _passed(problem, xp, face, block) if kind.takes_alpha and axis.offsets[end] else g
+        return g * (axis.walls[end] / long * a_before(problem, xp, face, block, dielectrics))
+    return g * _passed(problem, xp, face, block, dielectrics) if kind.takes_alpha and axis.offsets[end] else g
 
 
-def face_outflow(problem: Problem, xp: ModuleType, face: int, block: Block, u: Any) -> Any:
+def face_outflow(problem: Problem, xp: ModuleType, face: int, block: Block, dielectrics: Writer | None, u: Any) -> Any:
     """The flow by area out through such a face, in U/L, for u at the nodes next to it."""
     kind, axis, end = problem.faces[face].kind, problem.lattice.axes[face // 2], face % 2
     g = face_value(problem, xp, face, block)
     if kind.fixes:
         conductance = axis.walls[end] / _scale(problem.lattice, xp, face, block)
-        return conductance * wall_coefficient(problem, xp, face, block) * (u - g)
+        return conductance * a_before(problem, xp, face, block, dielectrics) * (u - g)
     if not kind.takes_alpha:
         return -g
     flow = face_alpha(problem, xp, face, block) * u - g
-    return flow * _passed(problem, xp, face, block) if axis.offsets[end] else flow
+    return flow * _passed(problem, xp, face, block, dielectrics) if axis.offsets[end] else flow
 
 
-def face_reaction(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
-    """The term of a Robin face in c at the nodes next to it, in 1/L²."""
+def face_reaction(problem: Problem, xp: ModuleType, face: int, block: Block, dielectrics: Writer | None) -> Any:
+    """The term of a Robin face, or of a Dirichlet face half a cell away, in c at the nodes next to it, in 1/L²."""
     axis, end = problem.lattice.axes[face // 2], face % 2
-    alpha = axis.inflow[end] / _scale(problem.lattice, xp, face, block) * face_alpha(problem, xp, face, block)
-    return alpha * _passed(problem, xp, face, block) if axis.offsets[end] else alpha
+    long = _scale(problem.lattice, xp, face, block)
+    if problem.faces[face].kind.fixes:
+        return axis.inflow[end] / long * (axis.walls[end] / long * a_before(problem, xp, face, block, dielectrics))
+    alpha = axis.inflow[end] / long * face_alpha(problem, xp, face, block)
+    return alpha * _passed(problem, xp, face, block, dielectrics) if axis.offsets[end] else alpha
 
 
-def wall_coefficient(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
-    """a in the half cells before a wall: that of the links beside them, as the operator has it."""
-    beside = _end(problem, face, block)
-    place = _place(problem.lattice, face)
-    start = beside[place][0] - face % 2
-    two = (*beside[:place], (start, start + 2), *beside[place + 1 :])
-    a = problem.a if isinstance(problem.a, (int, float)) else nodes(problem, xp, "equation.a", problem.a, two, AT_WALLS)
+def a_before(problem: Problem, xp: ModuleType, face: int, block: Block, dielectrics: Writer | None) -> Any:
+    """a in the half cells before a face, that of the cells themselves; a number where it is constant.
+
+    `dielectrics`: writes a at the nodes inside of them into those of a block.
+    """
+    constant, a, end = number(problem.a), problem.a, _end(problem, face, block)
+    if constant is not None and dielectrics is None:
+        return constant
     if isinstance(a, (int, float)):
-        return float(a)
-    one, other = (xp.take(a, number, axis=place) for number in (0, 1))
-    return link_mean(problem.mean, one, other)
+        values = xp.full(shape_of(end), float(a))
+    else:
+        values = nodes(problem, xp, "equation.a", a, end, limit_of_a(problem.mean, a))
+    if dielectrics is not None:
+        dielectrics(xp, values, end)
+    return values.squeeze(_place(problem.lattice, face))
 
 
 def link_mean(mean: str, one: Any, other: Any) -> Any:
@@ -175,14 +184,12 @@ def link_mean(mean: str, one: Any, other: Any) -> Any:
     return 2.0 / (1.0 / one + 1.0 / other) if mean == MEANS[0] else (one + other) / 2.0
 
 
-def _passed(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
-    """The part of a flow at a Robin face half a cell away that is left at the nodes: 1 / (1 + α d / a)."""
-    a: Any = problem.a
-    if not isinstance(a, (int, float)):
-        beside = nodes(problem, xp, "equation.a", a, _end(problem, face, block), AT_WALLS)
-        a = beside.squeeze(_place(problem.lattice, face))
+def _passed(problem: Problem, xp: ModuleType, face: int, block: Block, dielectrics: Writer | None) -> Any:
+    """The part of a flow at a Robin face half a cell away that is left at the nodes: 1 / (1 + α d / a), 0 for a = 0."""
+    a = a_before(problem, xp, face, block, dielectrics)
     distance = problem.lattice.axes[face // 2].offsets[face % 2] * _scale(problem.lattice, xp, face, block)
-    return 1.0 / (1.0 + distance * face_alpha(problem, xp, face, block) / a)
+    over: Any = a if isinstance(a, float) else xp.where(a > 0.0, a, 1.0)
+    return 1.0 / (1.0 + distance * face_alpha(problem, xp, face, block) / over) * (a > 0.0)
 
 
 def _scale(lattice: Lattice, xp: ModuleType, face: int, block: Block) -> Any:

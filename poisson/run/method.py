@@ -106,10 +106,10 @@ def renewed(setup: Setup, request: Request, before: Problem) -> bool:
     other ones, ``auto`` chooses another method, or the solve stops at the discretisation error.
     """
     problem, old, samples = request.problem, setup.operator, setup.samples or Samples(setup.backend, setup.operator)
-    if setup.coarser is not None or old.fixed or problem.bodies or not samples.fit(problem):
+    discretisation = Discretisation(problem, share=request.ranks.share)
+    if setup.coarser is not None or old.fixed or problem.bodies or not samples.fit(discretisation.varying):
         return False
     setup.samples, samples.changed = samples, False
-    discretisation = Discretisation(problem, share=request.ranks.share)
     operator = discretisation.operator_on(setup.backend, samples, unchanged(problem, before))
     if operator.fixed:
         return False

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.inverses import CertifyingInverse, InverseOperations
 from poisson.discrete.inverse import Inverse
@@ -261,7 +263,11 @@ class FastPreconditioner:
             means = [weighted_mean(of_nodes, links, ones, place) for links in arrays]
             a = sum(means) / len(means)
         if coefficients.c is not None:
-            c = max(weighted_mean(of_nodes, coefficients.c, ones, place), coefficients.c_range[0])  # with a mask below
+            c = weighted_mean(of_nodes, coefficients.c, ones, place)
+            if coefficients.walls:  # the plain operator has them itself
+                lines = zip(operator.lattice.whole.axes, operator.couplings, strict=True)
+                c -= a * sum(each * np.average(line.couplings[2], weights=line.widths) for line, each in lines)
+            c = max(c, coefficients.c_range[0])  # with a mask below
         return replace(plain, a=a, c=c)
 
     def apply(self, r: Array, z: Array) -> None:

@@ -97,7 +97,7 @@ def solution(lines: list[Line], a: Values, c: Values, f: Values, mean: str) -> V
                 face = of.faces[step > 0]
                 distance = abs(of.ends[step > 0] - of.nodes[node])
                 if "dirichlet" in face:
-                    conducts, flow = between / distance, between / distance * face["dirichlet"]
+                    conducts, flow = a[place] / distance, a[place] / distance * face["dirichlet"]
                 elif "neumann" in face:
                     conducts, flow = 0.0, face["neumann"]
                 else:

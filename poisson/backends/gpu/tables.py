@@ -32,16 +32,15 @@ class Tables:
 
     def fill(self, operator: Operator) -> None:
         """Write the factors again, for an operator on the same nodes."""
-        axes = zip(operator.lattice.axes, operator.couplings, strict=True)
-        tabulated = ((line, coupling) for line, coupling in axes if line.tabulated)
-        for (line, coupling), values in zip(tabulated, self.factors, strict=True):
-            self._backend.runtime.upload(self._table(line, coupling).astype(self._backend.dtype), values)
+        tabulated = [axis for axis, line in enumerate(operator.lattice.axes) if line.tabulated]
+        for axis, values in zip(tabulated, self.factors, strict=True):
+            self._backend.runtime.upload(self._table(operator, axis).astype(self._backend.dtype), values)
 
-    def _table(self, line: Axis, coupling: float) -> NDArray[np.float64]:
+    def _table(self, operator: Operator, axis: int) -> NDArray[np.float64]:
         """lower, upper, extra and their sum times a/h²; beyond the ends those of the outermost nodes, or around."""
-        index, _ = _with_margins(line, self._backend.width)
-        factors = np.stack(line.couplings)[:, index]
-        return coupling * np.concatenate([*factors, factors.sum(axis=0)])
+        index, _ = _with_margins(operator.lattice.axes[axis], self._backend.width)
+        factors = np.stack(operator.along(axis))[:, index]
+        return operator.couplings[axis] * np.concatenate([*factors, factors.sum(axis=0)])
 
     def _stride(self, line: Axis) -> int:
         return _with_margins(line, self._backend.width)[0].size

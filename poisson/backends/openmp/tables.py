@@ -33,10 +33,10 @@ def tables_of(backend: OpenmpBackend, operator: Operator) -> tuple[Any, Any] | N
         return None
     rows: list[NDArray[np.float64]] = []
     widths = []
-    for axis, coupling in zip(operator.lattice.axes, operator.couplings, strict=True):
+    for number, (axis, coupling) in enumerate(zip(operator.lattice.axes, operator.couplings, strict=True)):
         index = np.arange(-TABLE_PAD, pitch_of(axis.nodes) + TABLE_PAD)
         index = index % axis.nodes if axis.wraps else np.clip(index, 0, axis.nodes - 1)
-        rows += [coupling * values[index] for values in axis.couplings]
+        rows += [coupling * values[index] for values in operator.along(number)]
         widths.append(axis.widths[index])
     return backend.table(np.concatenate(rows), backend.dtype), backend.table(np.concatenate(widths), np.dtype("f8"))
 

@@ -130,7 +130,7 @@ def _matrix(operations: Operations) -> Matrix:
         links = np.ones(operator.array_shape)
         if operator.links is not None:
             links = backend.to_host(operator.links[axis]).astype(np.float64)
-        *beside, extra = (operator.lattice.along(axis, coupling * values) for values in line.couplings)
+        *beside, extra = (operator.lattice.along(axis, coupling * values) for values in operator.along(axis))
         on_walls = np.zeros(operator.array_shape)
         for neighbour, link, part in zip(line.neighbours, line.link_numbers, beside, strict=True):
             through = np.take(links, link, axis=place)

@@ -299,7 +299,7 @@ def _like(fine: Coefficients | None, coarse: Coefficients | None, factor: float)
         return None
     alpha = tuple(value / factor for value in fine.alpha)
     c_range = fine.c_range[0] / factor, fine.c_range[1] / factor
-    return Coefficients(coarse.links, coarse.c, fine.a_range, c_range, alpha, holds=fine.holds)
+    return Coefficients(coarse.links, coarse.c, fine.a_range, c_range, alpha, holds=fine.holds, walls=fine.walls)
 
 
 def _coarsen(
