@@ -400,8 +400,10 @@ class Discretisation:
 
     @property
     def _walls_vary(self) -> bool:
-        """Whether a varies, and a Dirichlet face lies half a cell before the nodes."""
-        return self.constant_a is None and any(line.walls[end] for line, end in self._before_faces(fixes=True))
+        """Whether a Dirichlet face lies half a cell before the nodes, and a or the open part of the face varies."""
+        if self.constant_a is not None and not (self.surface and self.surface.obstacles):
+            return False
+        return any(line.walls[end] for line, end in self._before_faces(fixes=True))
 
     @property
     def _depends_on_a(self) -> bool:

@@ -27,9 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.beside import Sparse
-from poisson.discrete.cut_volumes import LEAST, CutVolumes, Piece, corners, cut_volumes
+from poisson.discrete.cut_volumes import CutVolumes, Piece, corners, cut_volumes
 from poisson.errors import CaseError
-from poisson.mesh.boundary import FACE_NAMES
 from poisson.problem.bodies import NEUMANN, ROBIN, Body
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import may_absorb
@@ -97,24 +96,6 @@ class Obstacles:
         found = np.zeros(self.lattice.array_shape)
         found[self.open.cut] = self.alpha * u.reshape(found.shape)[self.open.cut] - self.g
         return found
-
-    def require_walls(self) -> None:
-        """Refuse surfaces that are askew to a face half a cell before the nodes, through which the flow depends on u.
-
-        The conductance of the wall is that of the next link. Raises `CaseError`.
-        """
-        for face, name in enumerate(FACE_NAMES[: 2 * self.lattice.dimension]):
-            axis, upper = divmod(face, 2)
-            if (line := self.lattice.axes[axis]).walls[upper]:
-                block = [(0, count) for count in self.lattice.array_shape]
-                place = self.lattice.array_axis(axis)
-                block[place] = (line.nodes - 1, line.nodes) if upper else (0, 1)
-                links = self.links[axis].on(tuple(block)).squeeze(place)
-                if np.abs(links - self.open.on_face(self.lattice, face)).max() > LEAST:
-                    raise CaseError(
-                        f"boundary.{name}: a neumann or robin body reaches this face, half a cell before the "
-                        "nodes; allowed: nodes on the face, or a body whose surface is at right angles to it"
-                    )
 
     @cached_property
     def links(self) -> tuple[Sparse, ...]:

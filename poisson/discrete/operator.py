@@ -54,8 +54,8 @@ class Coefficients:
     diagonal would be zero, belongs to the mask: f says nothing there, and u keeps the initial guess.
     `cut`: whether surfaces cut links, or close the faces of control volumes in part.
     `beside`: the rows beside surfaces with given values.
-    `walls`: whether c has what Dirichlet faces half a cell before the nodes conduct, with a of the cells themselves.
-    Without it, or without an array c, a of the link beside counts.
+    `walls`: whether c has what Dirichlet faces half a cell before the nodes conduct, with a and the open part of a face
+    at each node. Without it, or without an array c, the link beside counts.
     """
 
     links: tuple[Any, ...] | None

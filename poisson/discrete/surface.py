@@ -98,8 +98,6 @@ class Surface:
     def obstacles(self) -> Obstacles | None:
         """The part that Neumann and Robin bodies leave open; where nothing holds u, the largest part of the box."""
         found, problem = obstacles_of(self.problem.lattice, self.problem.bodies, self._nodes_a), self.problem
-        if found:
-            found.require_walls()
         absorbs = number(problem.c) != 0.0 or any(face.absorbs for face in problem.faces)
         absorbs = absorbs or any(may_absorb(body.alpha) for body in problem.bodies)
         if found is None or absorbs or self.cuts.node.size or self.lattice.holds:

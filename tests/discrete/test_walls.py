@@ -110,3 +110,22 @@ def test_iterations_do_not_depend_on_where_the_conductance_of_walls_stands(shape
         for a in (1.0, "1 + 1e-9*x")
     ]
     assert taken[1] == taken[0] == {2: 8, 3: 11}[len(shape)]
+
+
+def test_obstacles_reach_walls_at_any_angle() -> None:
+    """A linear u to rounding beside an insulator along its flow; second order at a circle with a given flow."""
+    for name, value, flow, inside in (
+        ("straight", "x + y", "0", "y - x > 0.313"),
+        ("round", "exp(x)*sin(y)", "-exp(x)*((x - 1.05)*sin(y) + (y - 0.43)*cos(y))/hypot(x - 1.05, y - 0.43)", ""),
+    ):
+        body, errors = poisson.Body(inside or "hypot(x - 1.05, y - 0.43) < 0.31", neumann=flow), []
+        for cells in (32, 128):
+            boundary = {"all": {"dirichlet": value}}
+            problem = Problem.on_box((cells, cells), centring="cell", boundary=boundary, exact=value, bodies=[body])
+            solution = poisson.solve(problem, backend="openmp", rtol=1e-12)
+            assert solution.error is not None
+            errors.append(solution.error.rms)
+        if name == "straight":
+            assert max(errors) < 1e-11
+        else:
+            assert np.log2(errors[0] / errors[1]) == pytest.approx(4.0, abs=0.3)
