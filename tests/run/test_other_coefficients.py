@@ -319,7 +319,10 @@ def test_many_values_leave_no_more_arrays_than_two(method: str, numpy_arrays: li
     assert alive() == 0
 
 
-@pytest.mark.parametrize(("method", "options"), [("multigrid", {}), ("multigrid", {"full": True}), ("jacobi", {})])
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("multigrid", {}), ("multigrid", {"full": True}), ("cg", {"preconditioner": "multigrid"}), ("jacobi", {})],
+)
 def test_what_a_gpu_has_recorded_stays(method: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled or recorded for other values; another c is a number of the kernels, so it is."""
     made: list[Backend] = []

@@ -2,7 +2,7 @@
 """One multigrid cycle on arrays that are made once."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +17,9 @@ from poisson.solvers.multigrid.settings import VISITS, MultigridSettings
 from poisson.solvers.multigrid.smoothers import Coarser, Phase, Smoother, entry_of, smoother_of
 from poisson.solvers.recorded import Recorded
 from poisson.solvers.roughness import kind_of
+
+PLACES = 2
+"""Recordings of the same operations: two arrays of an iteration change places from time to time."""
 
 
 @dataclass
@@ -153,7 +156,7 @@ class Cycle:
         self.grids, self.matrix = self.below.grids, self.below.matrix
         self.period = max([self.smoother.period, *(grid.smoother.period for grid in self.grids if grid.smoother)])
         self.records = backend.keeps(operator.array_shape)
-        self._recorded: dict[object, tuple[Recorded, tuple[Any, ...]]] = {}
+        self._recorded: dict[object, list[tuple[Recorded, tuple[Any, ...]]]] = {}
 
     def refresh(self) -> bool:
         """See `poisson.solvers.iteration.Method`."""
@@ -219,13 +222,8 @@ class Cycle:
         number = self._number(cycle)
         return self.recorded(number, partial(self.below.solve, number))
 
-    def coarse_and_turn(
-        self, u: Array, f: Array, out: Array, work: Array, cycle: int, result: Reduction, swapped: bool
-    ) -> Array:
-        """`coarse` and the `turn` after it, recorded as one where arrays stay; returns the array with the iterate.
-
-        `swapped`: u and out change places now and then, and each place has its recording.
-        """
+    def coarse_and_turn(self, u: Array, f: Array, out: Array, work: Array, cycle: int, result: Reduction) -> Array:
+        """`coarse` and the `turn` after it, recorded as one where arrays stay; returns the array with the iterate."""
         if not self.records:
             return self.turn(u, f, out, work, cycle + 1, self.coarse(cycle), result)
         number = self._number(cycle)
@@ -235,7 +233,23 @@ class Cycle:
         def both() -> Array:
             return this.turn(u, f, out, work, number + 1, this.below.solve(number), result)
 
-        return self.recorded((number, swapped), both, (u, f, out, work, result))
+        return self.recorded(("turn", number), both, (u, f, out, work, result))
+
+    def from_zero(self, f: Array, u: Array, spare: Sequence[Array]) -> None:
+        """u = one cycle for A u = f from zero, recorded as one where arrays stay; `spare` are two arrays to work in."""
+        first, second = spare
+        # A smoother that works in place leaves the result where it began; any other moves it once.
+        begin, out, work = (u, first, second) if self.smoother.in_place else (first, u, second)
+        if not self.records:
+            self.up(self.down(None, f, begin, work, 0), f, out, work, 0, self.coarse(0))
+            return
+        this = weakref.proxy(self)
+
+        def cycle() -> Array:
+            swept = this.down(None, f, begin, work, 0)
+            return this.up(swept, f, out, work, 0, this.below.solve(0))
+
+        self.recorded("from zero", cycle, (f, begin, out, work))
 
     def _number(self, cycle: int) -> int:
         """The number of a cycle among those that differ."""
@@ -243,7 +257,10 @@ class Cycle:
 
     def recorded(self, key: object, function: Callable[[], Array], takes: tuple[Any, ...] = ()) -> Array:
         """The array that a function gives; by its key, and the arrays of others that it takes, it is recorded."""
-        found = self._recorded.get(key)
-        if found is None or any(one is not other for one, other in zip(takes, found[1], strict=True)):
-            self._recorded[key] = found = Recorded(self.backend, function), takes
-        return found[0]()
+        recordings = self._recorded.setdefault(key, [])
+        for recording, taken in recordings:
+            if all(one is other for one, other in zip(takes, taken, strict=True)):
+                return recording()
+        del recordings[: 1 - PLACES]
+        recordings.append((Recorded(self.backend, function), takes))
+        return recordings[-1][0]()

@@ -90,7 +90,7 @@ class Multigrid(Method):
         done = 0
         self._mean.begin(watch.norm(first))
         while status is None:
-            at.move(self.cycle.coarse_and_turn(at.u, f, at.out, at.work, done, norms, at.swapped))
+            at.move(self.cycle.coarse_and_turn(at.u, f, at.out, at.work, done, norms))
             done += 1
             now = backend.read(norms)
             self._mean.follow(at.u, watch.norm(now), at.work if operator.singular else None)
@@ -106,11 +106,7 @@ class Multigrid(Method):
         if self.cycle.finest.transfer is None:
             self._backend.dense(self.cycle.matrix, r, z)
             return
-        first, second = self.spare
-        # A smoother that works in place leaves the result where it began; any other moves it once.
-        begin, out, work = (z, first, second) if self.cycle.smoother.in_place else (first, z, second)
-        u = self.cycle.down(None, r, begin, work, 0)
-        self.cycle.up(u, r, out, work, 0, self.cycle.coarse(0))
+        self.cycle.from_zero(r, z, self.spare)
 
     def begin(self) -> None:
         """The next call of `reduce` has a source that does not come from the call before."""
@@ -138,7 +134,7 @@ class Multigrid(Method):
             transfer.restrict(r, self.cycle.grids[0].f)
         goal, before, begun = reduction * math.sqrt(norms[0]), math.inf, self._made
         while True:
-            at.move(self.cycle.coarse_and_turn(at.u, r, at.out, at.work, self._made, self._norms, at.swapped))
+            at.move(self.cycle.coarse_and_turn(at.u, r, at.out, at.work, self._made, self._norms))
             self._made += 1
             left = math.sqrt(self._backend.read(self._norms)[0])
             done = self._made - begun
@@ -196,10 +192,8 @@ class _At:
 
     def __init__(self, u: Array, out: Array, work: Array) -> None:
         self.u, self.out, self.work = u, out, work
-        self.swapped = False
 
     def move(self, result: Array) -> None:
         """The iterate is now in `result`, which is `u` or `out`."""
         if result is not self.u:
             self.u, self.out = result, self.u
-            self.swapped = not self.swapped
