@@ -11,7 +11,7 @@ from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.overlap import Grid
 from poisson.backends.gpu.shapes import WEIGHTS_SHAPE
-from poisson.backends.gpu.tables import on_device, tabulated
+from poisson.backends.gpu.tables import on_device, tabulated, zeros
 from poisson.backends.stencils import ClusterOperations
 from poisson.discrete.clusters import DAMPING, LOOSE, Clusters
 from poisson.discrete.operator import Operator
@@ -40,7 +40,7 @@ class Groups:
         small = backend.runtime.allocate(max(1, self.count), np.dtype(np.int32))
         most = self.members // SMALL + self.members // PIECE + 1
         pieces = backend.runtime.allocate(most, np.dtype(np.int64))
-        counts = on_device(backend, np.zeros(4, np.uint64))
+        counts = zeros(backend, 4, np.uint64)
         arguments = (self.starts, np.int32(self.count), small, pieces, counts)
         _over_items(backend, "divide", operator, max(1, self.count), arguments)
         few, self.pieces, several, self.squares = map(int, backend.runtime.download(counts))
@@ -48,11 +48,8 @@ class Groups:
         _sort(backend, pieces[: self.pieces])
         self.several = several > 0
         self.teams = blocks_for(few, THREADS // TEAM)
-        room = np.zeros(2 * self.pieces), np.zeros(self.pieces, np.uint32)
-        self.arguments = (
-            *(self.nodes, self.starts, pieces, small, np.int32(few), np.int32(self.teams)),
-            *(on_device(backend, values) for values in room),
-        )
+        lists = self.nodes, self.starts, pieces, small, np.int32(few), np.int32(self.teams)
+        self.arguments = *lists, zeros(backend, 2 * self.pieces), zeros(backend, self.pieces, np.uint32)
 
 
 class GpuClusters(ClusterOperations):
@@ -66,7 +63,7 @@ class GpuClusters(ClusterOperations):
         self._operator = nodes.operator
         self._groups: Groups = clusters.divided or Groups(backend, self._operator, clusters.nodes, clusters.starts)
         self._factors = on_device(backend, clusters.factors)
-        self._corrections = on_device(backend, np.zeros(self._groups.pieces))
+        self._corrections = zeros(backend, self._groups.pieces)
         self._geometry = (*nodes.constants[:4], *self._groups.arguments, *nodes.widths)
 
     def correct_clusters(self, r: Array, u: Array) -> None:
@@ -115,7 +112,7 @@ def find(
         if groups is None:
             return Clusters(lattice, np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0))
         factors = allocate(groups.count, np.dtype(np.float64))
-        left_out = on_device(backend, np.zeros(1, np.uint64))
+        left_out = zeros(backend, 1, np.uint64)
         limits = np.float64(DAMPING), np.float64(LOOSE), most
         arguments = (factors, labels, grouped, left_out, *limits, *links, *groups.arguments)
         launch("hold", arguments, (groups.teams + groups.pieces, 1, 1))
@@ -129,7 +126,7 @@ def find(
 def _listed(backend: Launcher, operator: Operator, labels: Any, grouped: Any, keys: Any) -> Groups | None:
     """The groups that are not left out, each by its nodes; None without any. `keys`: room for one of each node."""
     runtime, allocate = backend.runtime, backend.runtime.allocate
-    lengths = on_device(backend, np.zeros(2, np.uint64))
+    lengths = zeros(backend, 2, np.uint64)
     arguments = (labels, grouped, keys, lengths[:1], np.int32(labels.size))
     _over_items(backend, "collect", operator, labels.size, arguments)
     count = int(runtime.download(lengths)[0])

@@ -11,7 +11,7 @@ from poisson.backends.gpu.clusters import find
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE
-from poisson.backends.gpu.tables import on_device, tabulated
+from poisson.backends.gpu.tables import on_device, tabulated, zeros
 from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StarTables, StencilTransfer, offsets_of
@@ -90,7 +90,7 @@ class GpuStencil(StencilOperations):
         along = sum(1 << number for number, offset in enumerate(self.stencil.offsets, start=1) if offset[axis])
         links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients, np.int32(along))
         result, grid = backend.reduction(), (min(blocks_for(int(ny) * int(nz), shape.block_y), MOST_BLOCKS), 2, 1)
-        selections = on_device(backend, np.zeros(2 * SELECTION, np.uint64))
+        selections = zeros(backend, 2 * SELECTION, np.uint64)
         for shift, bits in DIGITS:
             arguments = (*links, np.int32(shift), np.int32(bits), selections, result.argument)
             backend.launch("medians", "links_median", shape, operator, grid, arguments, self._defines[:1])

@@ -4,7 +4,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from poisson.backends.gpu.launch import Launcher
 from poisson.discrete.operator import Operator
@@ -67,6 +67,14 @@ def tabulated(operator: Operator) -> tuple[str, ...]:
     """The macro that tells a kernel which axes have tables."""
     axes = sum(1 << axis for axis, line in enumerate(operator.lattice.axes) if line.tabulated)
     return (f"-DTABULATED={axes}",) if axes else ()
+
+
+def zeros(backend: Launcher, count: int, dtype: DTypeLike = np.float64) -> Any:
+    """So many zeros on the device, or one, in order with the launches; nothing is copied from the host."""
+    array = backend.runtime.allocate(max(1, count), np.dtype(dtype))
+    with backend.runtime.in_order():
+        array.fill(0)
+    return array
 
 
 def on_device(backend: Launcher, values: Any) -> Any:
