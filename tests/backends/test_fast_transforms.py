@@ -185,9 +185,12 @@ def crowded(nodes: int, ends: tuple[Kind, Kind]) -> Axis:
     return Axis.placed(Nodes(np.tanh(np.linspace(-5.0, 5.0, nodes)), ends))
 
 
-@pytest.mark.parametrize(("name", "c"), [("numpy", 0.4), ("openmp", 0.0)])
-def test_every_mixture_of_axes(name: str, c: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "c"), [("numpy", 0.4), ("openmp", 0.0), *(pytest.param("gpu", c, marks=pytest.mark.gpu) for c in (0, 0.4))]
+)
+def test_every_mixture_of_axes(name: str, c: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Transforms, tridiagonal systems along any axis and eigenvectors, singular or not."""
+    monkeypatch.setattr("poisson.backends.gpu.eigenvectors.LEAST_CHAINS", 1)
     kinds: list[Callable[[int], Axis]] = [
         lambda n: equal(n, (N, N)),
         lambda n: crowded(n, (N, N)),
@@ -287,8 +290,17 @@ def test_fixed_nodes_without_values_are_not_read(any_backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_tabulated_axes_have_eigenvectors(any_backend: Backend, dimension: int) -> None:
-    """As the specification has them, also beside axes of the backend's own transforms; singular and not."""
+@pytest.mark.parametrize("chains", [False, True])
+def test_tabulated_axes_have_eigenvectors(
+    any_backend: Backend, dimension: int, chains: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the specification has them, also beside axes of the backend's own transforms; singular and not.
+
+    A GPU solves tridiagonal systems along one of them where there are many.
+    """
+    if chains and any_backend.on_host:
+        pytest.skip("the host has one way to solve")
+    monkeypatch.setattr("poisson.backends.gpu.eigenvectors.LEAST_CHAINS", int(not chains) * 10**9)
     specification = NumpyBackend(np.float64)
     for a in PLACED[dimension]:
         for c in (0.0, 0.7):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The direct solution on a GPU where axes are tabulated: products with the matrices of their eigenvectors.
 
-The products are the vendor's, in float64 whatever the type of the arrays; uniform axes keep their transforms. Around an
-axis the modes of angles differ along r, where tridiagonal systems are solved (kernels/transforms/radius.hip).
+The products are the vendor's, in float64 whatever the type of the arrays; uniform axes keep their transforms. Along one
+axis tridiagonal systems take the place of products (kernels/transforms/radius.hip): along r beside an angle, whose modes
+differ there, and on large grids along the slowest axis with a table.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,20 @@ from poisson.backends.gpu.slabs import SLAB_SHAPE
 from poisson.backends.spectra import Line, require_constant
 from poisson.backends.transforms import take_boundary, transformed_axes
 from poisson.discrete.operator import Operator
+
+LEAST_CHAINS = 1 << 16
+"""So many tridiagonal systems, a thread each, are solved sooner than products with a matrix of eigenvectors are made."""
+
+
+def _chain(operator: Operator, axes: Sequence[int]) -> int | None:
+    """The axis along which tridiagonal systems are solved: the radius beside an angle, or the slowest with a table."""
+    lattice = operator.lattice
+    if lattice.angle is not None:
+        return axes[0] if axes else None
+    able = [axis for axis in axes if lattice.axes[axis].tabulated and not lattice.axes[axis].wraps]
+    if not able or operator.unknowns < LEAST_CHAINS * lattice.axes[able[-1]].modes:
+        return None
+    return able[-1]
 
 
 class GpuEigenvectors:
@@ -33,17 +49,23 @@ class GpuEigenvectors:
         self._backend, self._launcher, self._held = backend, TransformLauncher(backend, operator), held
         lattice, axes = operator.lattice, transformed_axes(operator)
         self._operator, self._free, self._live = operator, lattice.free, bool(axes)
-        self._radial = lattice.angle is not None
+        self._radial, self._chain = lattice.angle is not None, _chain(operator, axes)
+        self._place = None if self._chain is None else lattice.array_axis(self._chain)
         self._products: list[tuple[int, Array, Array]] = []
         lines: list[Line] = []
         total = np.full((1,) * lattice.dimension, operator.c)
         of_angle = np.zeros_like(total)
-        for axis in axes[self._radial :]:
+        for axis in axes:
+            if axis == self._chain:
+                continue
             line, coupling = lattice.axes[axis], operator.couplings[axis]
             if line.tabulated:
                 values, columns, rows = line.eigenvectors
                 to_modes, to_nodes = self._on_device(rows[:, line.free]), self._on_device(columns[line.free])
-                self._products.append((lattice.array_axis(axis) + self._radial, to_modes, to_nodes))
+                place = lattice.array_axis(axis)
+                # The axis of the chains comes first.
+                behind = self._place is not None and place < self._place
+                self._products.append((place + behind, to_modes, to_nodes))
                 values = coupling * values
             else:
                 lines.append(Line(operator, axis))
@@ -53,14 +75,15 @@ class GpuEigenvectors:
             else:
                 total = total + lattice.along(axis, values)
         gain = math.prod(line.gain for line in lines)
-        if self._radial:
-            self._along_radius(total, of_angle, gain)
+        shape = [line.modes for line in reversed(lattice.axes)]
+        if self._chain is not None:
+            assert self._place is not None
+            self._along_chains(self._chain, total, of_angle, gain)
+            shape.insert(0, shape.pop(self._place))
         else:
             total *= gain
             # A mode without an eigenvalue is left out.
             self._inverse = self._on_device(np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0))
-        modes = [line.modes for line in reversed(lattice.axes)]
-        shape = (*modes[-1:], *modes[:-1]) if self._radial else modes
         self._values, self._other = (self._on_device(np.zeros(shape)) for _ in range(2))
         none = self._launcher.table_of(np.zeros(max(operator.shape)))
         tables = (none, none, none, self._launcher.scalar(1.0))
@@ -86,15 +109,15 @@ class GpuEigenvectors:
         shared, runtime = self._backend.shared, self._backend.runtime
         if not shared.launching:
             shared.recordable = False  # CuPy refuses to record products
-            if self._radial:
-                self._solve_along_radius()
+            if self._chain is not None:
+                self._solve_chains()
             return
         with runtime.in_order():
             self._nodes()[...] = f[self._free]
             for place, to_modes, _ in self._products:
                 self._multiply(to_modes, place)
-            if self._radial:
-                self._solve_along_radius()
+            if self._chain is not None:
+                self._solve_chains()
             else:
                 runtime.xp.multiply(self._values, self._inverse, out=self._values)
             for place, _, to_nodes in reversed(self._products):
@@ -102,14 +125,16 @@ class GpuEigenvectors:
             out[self._free] = self._nodes()
 
     def _nodes(self) -> Array:
-        """The values in the order of the nodes; those of a row lie together around an axis."""
-        return self._backend.runtime.xp.moveaxis(self._values, 0, -1) if self._radial else self._values
+        """The values in the order of the nodes; those of a chain lie apart, with its axis first."""
+        moveaxis = self._backend.runtime.xp.moveaxis
+        return self._values if self._place is None else moveaxis(self._values, 0, self._place)
 
-    def _along_radius(self, others: NDArray[np.float64], of_angle: NDArray[np.float64], gain: float) -> None:
+    def _along_chains(self, axis: int, others: NDArray[np.float64], of_angle: NDArray[np.float64], gain: float) -> None:
         """Make the arguments of the kernel behind the values: `poisson.backends.transforms.along_radius`."""
-        operator, line, coupling = self._operator, self._operator.lattice.axes[0], self._operator.couplings[0]
+        operator, line, coupling = self._operator, self._operator.lattice.axes[axis], self._operator.couplings[axis]
         widths = line.widths / line.widths[line.free].sum()
-        rows = np.stack([*line.couplings, line.coordinates**-2.0, widths], axis=1)[line.free]
+        by_angle = line.coordinates**-2.0 if self._radial else np.zeros(line.nodes)
+        rows = np.stack([*line.couplings, by_angle, widths], axis=1)[line.free]
         modes = np.broadcast_shapes(others.shape, of_angle.shape)
         tables = (rows, *(np.broadcast_to(values, modes) / coupling for values in (others, of_angle)))
         count, scale = math.prod(modes), np.float64(1.0 / (coupling * gain))
@@ -117,7 +142,7 @@ class GpuEigenvectors:
         self._chains = (*map(self._on_device, tables), *sizes)
         self._blocks = blocks_for(count, SLAB_SHAPE.block_x)
 
-    def _solve_along_radius(self) -> None:
+    def _solve_chains(self) -> None:
         arguments = (self._values, self._other, *self._chains)
         self._backend.launch("radius", "along_radius", SLAB_SHAPE, None, (self._blocks, 1, 1), arguments)
 
