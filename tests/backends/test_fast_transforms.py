@@ -200,7 +200,8 @@ def test_every_mixture_of_axes(name: str, c: float, monkeypatch: pytest.MonkeyPa
     backend = ALL_BACKENDS[name](np.float64)
     for chosen in itertools.chain(*(itertools.product(kinds, repeat=dimension) for dimension in (2, 3))):
         lattice = Lattice(tuple(kind(n) for kind, n in zip(chosen, (19, 6, 5), strict=False)))
-        check(backend, Operator(lattice, c), rounding=1e-11)
+        # The chains of a GPU lie along the longest axis; eigenvectors of nodes that crowd cost digits.
+        check(backend, Operator(lattice, c), rounding=1e-9 if name == "gpu" else 1e-11)
 
 
 def test_tridiagonal_systems_go_along_the_longest_stretched_axis() -> None:

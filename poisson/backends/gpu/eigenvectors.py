@@ -2,8 +2,8 @@
 """The direct solution on a GPU where axes are tabulated: products with the matrices of their eigenvectors.
 
 The products are the vendor's, in float64 whatever the type of the arrays; uniform axes keep their transforms. Along one
-axis tridiagonal systems take the place of products (kernels/transforms/radius.hip): along r beside an angle, whose modes
-differ there, and on large grids along the slowest axis with a table.
+axis tridiagonal systems take the place of products (kernels/transforms/radius.hip): beside an angle along r, where its
+modes differ, and on large grids along the longest axis with a table, of axes as long the slowest.
 """
 
 import math
@@ -20,19 +20,20 @@ from poisson.backends.spectra import Line, require_constant
 from poisson.backends.transforms import take_boundary, transformed_axes
 from poisson.discrete.operator import Operator
 
-LEAST_CHAINS = 1 << 16
-"""So many tridiagonal systems, a thread each, are solved sooner than products with a matrix of eigenvectors are made."""
+LEAST_CHAINS = 1 << 13
+"""So many tridiagonal systems, a thread each, take less time than products with a matrix of eigenvectors."""
 
 
 def _chain(operator: Operator, axes: Sequence[int]) -> int | None:
-    """The axis along which tridiagonal systems are solved: the radius beside an angle, or the slowest with a table."""
+    """The axis along which tridiagonal systems are solved: the radius beside an angle, or the longest with a table."""
     lattice = operator.lattice
     if lattice.angle is not None:
         return axes[0] if axes else None
     able = [axis for axis in axes if lattice.axes[axis].tabulated and not lattice.axes[axis].wraps]
-    if not able or operator.unknowns < LEAST_CHAINS * lattice.axes[able[-1]].modes:
+    longest = max(able, key=lambda axis: (lattice.axes[axis].modes, axis), default=None)
+    if longest is None or operator.unknowns < LEAST_CHAINS * lattice.axes[longest].modes:
         return None
-    return able[-1]
+    return longest
 
 
 class GpuEigenvectors:
