@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from poisson.discrete.green import Times, on_a_line
 from poisson.discrete.operator import Operator
+from poisson.discrete.radial_fields import RadialFields, goes_outwards
 from poisson.mesh.axis import Axis, array_axis
 from poisson.mesh.boundary import Rule
 
@@ -335,6 +336,14 @@ class FaceFields:
         self._far = far
         lattice = far.lattice
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
+        self._links = [line.couplings for line in lattice.axes]
+        self._radial: RadialFields | None = None
+        if goes_outwards(far, self._faces):
+            ends = [[face % 2 == 1 for face in self._faces if face // 2 == axis] for axis in range(lattice.dimension)]
+            self.own = tuple(map(_free, lattice.axes, ends))
+            self._radial = RadialFields(far, self._faces, self.own, xp)
+            self._links[0] = self._radial.couplings
+            return
         lines: list[Closed | Open] = []
         for axis in range(lattice.dimension):
             line = _line(far, axis, [face % 2 == 1 for face in self._faces if face // 2 == axis])
@@ -358,6 +367,8 @@ class FaceFields:
 
         `charges`: by the face, and whether they are one spacing beyond it.
         """
+        if self._radial:
+            return self._radial(charges)
         found: dict[int, Any] = {}
         for beyond in sorted({beyond for _, beyond in charges}):
             products = self.products(beyond)
@@ -452,20 +463,22 @@ class FaceFields:
             self._once(charges[face, False], face)
             values[face] = values[face][self.own_of(face)]
             if values[face].any():
-                charges[face, True] = self._xp.ascontiguousarray(self._far.couplings[face // 2] * values[face])
+                weight = self._far.couplings[face // 2] * self._across(face)[2]
+                charges[face, True] = self._xp.ascontiguousarray(weight * values[face])
         return values, charges
 
     def _applied(self, view: Any, face: int, values: Any) -> Any:
         """The constant operator on a face, of u that is zero beyond."""
         far, axis = self._far, face // 2
-        inner = far.couplings[axis] * self.layer(view, face, 1).astype(np.float64)
+        inwards, outwards, _ = self._across(face)
+        inner = inwards * far.couplings[axis] * self.layer(view, face, 1).astype(np.float64)
         if not values.any():
             return -inner
-        found = (far.c + 2.0 * far.couplings[axis]) * values - inner
+        found = (far.c + (inwards + outwards) * far.couplings[axis]) * values - inner
         for place, other in enumerate(self._along(axis)):
             line, coupling = far.lattice.axes[other], far.couplings[other]
             turned, out = (self._xp.moveaxis(each, place, 0) for each in (values, found))
-            weights = [self._xp.asarray(each).reshape(-1, *(1,) * (values.ndim - 1)) for each in line.couplings]
+            weights = [self._xp.asarray(each).reshape(-1, *(1,) * (values.ndim - 1)) for each in self._links[other]]
             for end, nodes in enumerate(line.neighbours):
                 neighbours = turned[self._xp.asarray(nodes)]
                 if 2 * other + end in self._faces:
@@ -473,6 +486,12 @@ class FaceFields:
                 out += coupling * weights[end] * (turned - neighbours)
             out += coupling * weights[2] * turned
         return found
+
+    def _across(self, face: int) -> tuple[float, float, float]:
+        """The weights, over a/h², of a node on a face: of its neighbours inside and beyond in its equation, and its own
+        in that of the latter.
+        """
+        return self._radial.across if self._radial and face == 1 else (1.0, 1.0, 1.0)
 
     def _once(self, charges: Any, face: int) -> None:
         """Leave out the nodes of a face that lie on one before it too."""

@@ -103,7 +103,7 @@ def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
         line, (low, high) = axes[axis], alpha[2 * axis : 2 * axis + 2]
         if low or high:
             placed = Nodes(line.coordinates) if line.placement is None else line.placement
-            axes[axis] = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (low, high)))
+            axes[axis] = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (low, high), placed.power))
     return replace(far, lattice=replace(far.lattice, axes=tuple(axes)))
 
 
