@@ -101,12 +101,13 @@ class RadialFields:
 
     def __call__(self, charges: Mapping[tuple[int, bool], Any]) -> dict[int, Any]:
         """The field on each open face, on the nodes that no data fix; `charges` as those of `FaceFields`."""
-        xp, total = self._xp, 0.0
+        xp = self._xp
+        total = xp.zeros(sum(self._sizes))
         for beyond in sorted({beyond for _, beyond in charges}):
             if beyond not in self._matrices:
                 self._matrices[beyond] = xp.asarray(self._matrix(int(beyond)))
             given = [charges.get((face, beyond), xp.zeros(size)) for face, size in self._parts]
-            total = total + self._matrices[beyond] @ xp.concatenate([each.ravel() for each in given])
+            total += self._matrices[beyond] @ xp.concatenate([each.ravel() for each in given])
         found, start = {}, 0
         for face, size in self._parts:
             found[face] = total[start : start + size]
@@ -121,7 +122,7 @@ class RadialFields:
     def _matrix(self, beyond: int) -> Values:
         """From charges on all faces, or one spacing beyond them, to the field on the faces."""
         lengths = self._radius.lengths
-        at_end, along = lengths[self._last + beyond], lengths[self._own[0]]
+        at_end, along = float(lengths[self._last + beyond]), lengths[self._own[0]]
         if len(self._faces) == 1:
             return self._by_modes(beyond) * at_end
         rows, radii = _Rows.of(self._far.lattice.axes[1], self._faces, self._own[1]), self._own[0]
@@ -145,7 +146,7 @@ class RadialFields:
         line, coupling, own = self._far.lattice.axes[1], self._far.couplings[1], self._own[1]
         values, columns, rows = line.eigenvectors if coupling else (np.zeros(1), np.ones((1, 1)), np.ones((1, 1)))
         ladder = Ladder.of(self._radius, self._far.a, self._far.c + coupling * values)
-        return np.asarray((columns[own] * ladder.column(self._last + beyond, self._last)[0]) @ rows[:, own])
+        return np.asarray(columns[own] * ladder.column(self._last + beyond, self._last)[0] @ rows[:, own])
 
     def _by_waves(self, rows: _Rows, beyond: int) -> tuple[Values, Values, dict[int, Values]]:
         """For a unit of flow at one node: by radius and distance along z, from the last node and from that of charges

@@ -56,8 +56,6 @@ class Ladder:
 
         A radius around an axis from which nothing decays has u = −ln(r) / a far away, for a unit of flow by angle.
         """
-        from scipy.special import digamma
-
         placed = radius.placement
         assert placed is not None
         links, volumes = a * placed.sections / placed.gaps, placed.widths
@@ -77,7 +75,11 @@ class Ladder:
         whole = inner + outer + rest * volumes[:nodes, np.newaxis]
         floats = whole[-1] == 0.0
         with np.errstate(divide="ignore"):
-            alone = np.where(floats, -(digamma(places + 0.5) + math.log(h))[:, np.newaxis] / a, 1.0 / whole)
+            alone = 1.0 / whole
+        if floats.any():
+            from scipy.special import digamma
+
+            alone[:, floats] = -(digamma(places + 0.5) + math.log(h))[:, np.newaxis] / a
         return Ladder(alone, passed)
 
     def column(self, node: int, first: int = 0) -> Values:
@@ -114,7 +116,8 @@ def _beyond(place: float, power: int, a: float, h: float, rest: Values) -> Value
     """The conductance by angle of all that lies beyond a node, for each c + λ; `place` is its r in spacings."""
     half_angles = np.arcsinh(np.sqrt(rest) * (h / (2.0 * math.sqrt(a))))
     if power == 2:
-        return _beyond_sphere(place, a, h, rest, half_angles)
+        pairs = zip(rest.tolist(), half_angles.tolist(), strict=True)
+        return np.array([_beyond_sphere(place, a, h, *pair) for pair in pairs])
     # (cosh η + sinh η cosh t) / e^η = 1 + part sinh²(t/2)
     part = -np.expm1(-4.0 * half_angles)
     found = np.zeros_like(rest)
@@ -133,17 +136,16 @@ def _beyond(place: float, power: int, a: float, h: float, rest: Values) -> Value
     return found
 
 
-def _beyond_sphere(place: float, a: float, h: float, rest: Values, half_angles: Values) -> Values:
+def _beyond_sphere(place: float, a: float, h: float, rest: float, half_angle: float) -> float:
     """The same around a centre, from far away where the sphere goes on continuously, or all has decayed."""
-    with np.errstate(divide="ignore"):
-        nodes = int(np.minimum(FARTHEST, 20.0 / half_angles).max()) + 1
+    nodes = int(min(FARTHEST, 20.0 / max(half_angle, 1e-9))) + 1
     far = place + nodes
-    found = a * h * far * (1.0 + 2.0 * half_angles * far)
+    found = a * h * far * (1.0 + 2.0 * half_angle * far)
     for number in range(nodes, 0, -1):
         here = place + number
-        found = found + rest * (h**3 * (here * here + 1.0 / 12.0))
+        found += rest * h**3 * (here * here + 1.0 / 12.0)
         link = a * h * (here - 0.5) ** 2
-        found = found * link / (found + link)
+        found *= link / (found + link)
     return found
 
 

@@ -15,10 +15,9 @@ from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import plane
 from poisson.errors import CaseError
 from poisson.mesh.axis import Axis
-from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.placement import Nodes
 from poisson.problem import sampling
-from poisson.problem.problem import number
+from poisson.problem.problem import Problem, number
 from poisson.problem.sampling import Block
 from poisson.run.setup import Setup
 from poisson.solvers import registry
@@ -49,7 +48,7 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
         inside = cuts.inside.reshape(shape)
         for face, where in faces:
             if inside[where].any():
-                raise reached(face)
+                raise reached(problem, face)
         _require_far(discretisation, [face for face, _ in faces])
     far = replace(operator, lattice=operator.lattice.whole, coefficients=None)
     if operator.varies:
@@ -60,10 +59,10 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
     return OpenSpace(operations, method, far, problem.open_faces, direct, varies)
 
 
-def reached(face: int) -> CaseError:
+def reached(problem: Problem, face: int) -> CaseError:
     """The error of an open face that a body reaches."""
     allowed = "a face that no body and no Dirichlet part of another face reaches"
-    return CaseError(f"boundary.{FACE_NAMES[face]}: open; allowed: {allowed}")
+    return CaseError(f"boundary.{problem.lattice.faces[face]}: open; allowed: {allowed}")
 
 
 def _require_far(discretisation: Discretisation, faces: list[int]) -> None:
@@ -79,7 +78,7 @@ def _require_far(discretisation: Discretisation, faces: list[int]) -> None:
         for face, block in zip(faces, blocks, strict=True):
             own = tuple(slice(0, stop - start) for start, stop in block)
             if (level.nodes(block)[own] <= 0.0).any():
-                raise reached(face)
+                raise reached(problem, face)
 
 
 def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
@@ -96,7 +95,10 @@ def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
     alpha = [0.0] * len(problem.faces)
     for face, given in enumerate(problem.faces):
         if given.alpha is not None:
-            key, sample = f"boundary.{FACE_NAMES[face]}.alpha", partial(sampling.face_alpha, problem, np, face)
+            key, sample = (
+                f"boundary.{problem.lattice.faces[face]}.alpha",
+                partial(sampling.face_alpha, problem, np, face),
+            )
             edges = [plane(whole, other, 1) for other in faces]
             alpha[face] = _one_value(discretisation, key, given.alpha, edges, sample, "on open faces") / far.a
     for axis, (lower, upper) in enumerate(zip(problem.faces[::2], problem.faces[1::2], strict=True)):
