@@ -13,12 +13,14 @@ from poisson.backends.base import Operations
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import plane
+from poisson.discrete.radial_fields import goes_outwards
 from poisson.errors import CaseError
 from poisson.mesh.axis import Axis
 from poisson.mesh.placement import Nodes
 from poisson.problem import sampling
 from poisson.problem.problem import Problem, number
 from poisson.problem.sampling import Block
+from poisson.run.memory import require_faces
 from poisson.run.setup import Setup
 from poisson.solvers import registry
 from poisson.solvers.convolution import KERNELS, Convolution, KernelSettings
@@ -39,7 +41,8 @@ def opened(setup: Setup) -> Method:
 def around(operations: Operations, method: Method, discretisation: Discretisation, direct: bool) -> OpenSpace:
     """A method that solves in the box, with u on open faces; `direct` as for `OpenSpace`.
 
-    Raises `CaseError` if a or c is not the same at all nodes on open faces, or a body reaches one.
+    Raises `CaseError` if a or c is not the same at all nodes on open faces, or a body reaches one, and `ResourceError`
+    if the matrix that there is where a radius is open does not fit into memory.
     """
     problem, operator = discretisation.problem, operations.operator
     shape = discretisation.whole_lattice.array_shape
@@ -53,6 +56,9 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
     far = replace(operator, lattice=operator.lattice.whole, coefficients=None)
     if operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
+    opened = [face for face, _ in faces]
+    if goes_outwards(far, opened):
+        require_faces(operations.backend, sum(far.shape[1 - face // 2] for face in opened))
     # Numbers, and α among them, are beyond the box as well.
     numbers = [problem.a, problem.c, *(face.alpha for face in problem.faces if face.alpha is not None)]
     varies = operator.varies and (bool(problem.bodies) or any(number(each) is None for each in numbers))

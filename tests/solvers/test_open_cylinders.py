@@ -15,7 +15,8 @@ from support.ranks import on_ranks
 
 import poisson
 from poisson.case import from_mapping
-from poisson.errors import CaseError, GridError
+from poisson.errors import CaseError, GridError, ResourceError
+from poisson.run import memory
 from poisson.run.verify import verify
 
 SHAPE, SPACING = (7, 8), (0.25, 0.3)
@@ -336,7 +337,24 @@ def test_what_needs_free_space_around_says_so() -> None:
     problem = _case().problem
     with pytest.raises(CaseError, match="unless all faces are open"):
         poisson.solve(problem, "fft", kernel="hejlesen4")
-    with pytest.raises(GridError, match="outside of the box"):
+    with pytest.raises(GridError, match="unless all faces are open in x, y, z"):
         poisson.solve(problem, backend="numpy").at(2.0, 0.5)
     with pytest.raises(CaseError, match=r"boundary\.r_upper: open; allowed: a face that no body"):
         poisson.solve(_conductor(8, 1.0, {"inside": "r > 0.7", "dirichlet": 1.0}), backend="numpy")
+
+
+def test_matrices_between_faces_need_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three of them; where there are few nodes nobody asks."""
+    problem = poisson.Problem.on_box((129, 257), system="cylinder", f=1.0, boundary=ALL)
+    need = 3 * 8 * (257 + 2 * 129) ** 2
+    monkeypatch.setattr(memory, "host_memory", lambda: (need, need))
+    assert poisson.Solver(problem, backend="numpy").solve().status.success
+    monkeypatch.setattr(memory, "host_memory", lambda: (need - 1, need))
+    reason = (
+        r"^boundary\.r_upper: open; the matrices between 515 nodes of open faces need .* free: reduce domain\.shape$"
+    )
+    with pytest.raises(ResourceError, match=reason):
+        poisson.Solver(problem, backend="numpy")
+    few = poisson.Problem.on_box((9, 9), system="cylinder", f=1.0, boundary=ALL)
+    monkeypatch.setattr(memory, "host_memory", lambda: (0, 0))
+    assert poisson.Solver(few, backend="numpy").solve().status.success
