@@ -137,10 +137,9 @@ def require_faces(backend: Backend, nodes: int) -> None:
         return
     for place, memory in ((f"the {backend.name} backend", backend.memory()), ("this process", host_memory())):
         if memory is not None and size > memory[0]:
-            needs = f"the matrices between {nodes} nodes of open faces need {size / 2**30:.3g} GiB"
-            raise ResourceError(
-                f"boundary.r_upper: open; {needs}, and {place} has {memory[0] / 2**30:.3g} GiB free: reduce domain.shape"
-            )
+            needed, free = (f"{each / 2**30:.3g} GiB" for each in (size, memory[0]))
+            what = f"matrices between {nodes} nodes on open faces need {needed}, and {place} has {free} free"
+            raise ResourceError(f"boundary.r_upper: open; {what}: reduce domain.shape")
 
 
 def result_bytes(lattice: Lattice, dtype: DTypeLike, fields: Sequence[str], nodes: int | None = None) -> int:

@@ -67,7 +67,7 @@ def _box(
 @pytest.mark.parametrize(("method", "backend"), [("fft", "numpy"), ("multigrid", "openmp"), ("cg", "openmp")])
 @pytest.mark.parametrize("centring", ["node", "cell", {"z": "cell"}, {"r": "cell"}], ids=str)
 @pytest.mark.parametrize("mix", MIXES)
-def test_the_box_may_be_any(method: Any, backend: Any, centring: Any, mix: str) -> None:
+def test_the_box_around_an_axis_may_be_any(method: Any, backend: Any, centring: Any, mix: str) -> None:
     """With the same charges in a larger box u is the same, whether anything makes it decay or not."""
     boundary, more = MIXES[mix]
     f = np.random.default_rng(5).standard_normal(SHAPE[::-1])
@@ -117,7 +117,7 @@ def test_larger_closed_boxes_tend_to_it() -> None:
 
 
 @pytest.mark.parametrize("centring", ["node", "cell"])
-def test_charges_count_up_to_the_faces(centring: Any) -> None:
+def test_charges_in_a_cylinder_count_up_to_its_faces(centring: Any) -> None:
     """A uniformly charged cylinder that fills the box: at its centre the integral of 1/4πr; of second order."""
     radius, half = 1.0, 0.75
     exact = (half * np.hypot(radius, half) + radius**2 * np.arcsinh(half / radius) - half**2) / 2.0
@@ -271,14 +271,14 @@ def _case(**tables: Any) -> Any:
 @pytest.mark.parametrize("a", [2.0, "where(hypot(r, z - 0.6) < 0.3, 3.0, 1.0)"])
 @pytest.mark.parametrize("boundary", [ALL, {**ALL, "z_lower": {"dirichlet": "r"}}, {**ALL, "z": "periodic"}], ids=str)
 @pytest.mark.parametrize("centring", ["node", "cell"])
-def test_verify_has_the_values_on_open_faces(a: Any, boundary: Any, centring: Any) -> None:
+def test_verify_has_the_values_on_open_faces_around_an_axis(a: Any, boundary: Any, centring: Any) -> None:
     report = verify(_case(equation={"a": a}, domain={"centring": centring}, boundary=boundary))
     assert report.passed, report
     assert max(row["max_difference"] for row in report.rows) < 5e-7
 
 
 @pytest.mark.parametrize(("method", "ranks"), [("fft", (1, 2)), ("cg", (1, 3))])
-def test_ranks_have_the_solution_of_one_process(method: Any, ranks: Any) -> None:
+def test_ranks_have_the_solution_around_an_axis(method: Any, ranks: Any) -> None:
     problem = _case().problem
     if method == "cg":
         problem = problem.having(a="where(hypot(r, z - 0.6) < 0.3, 3.0, 1.0)", initial="r")
@@ -326,7 +326,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_go_with_open_faces(name: str) -> None:
+def test_what_does_not_go_with_open_faces_around_an_axis(name: str) -> None:
     tables, line = REFUSED[name]
     with pytest.raises(CaseError) as caught:
         poisson.solve(_case(**tables).problem)
@@ -350,9 +350,7 @@ def test_matrices_between_faces_need_memory(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(memory, "host_memory", lambda: (need, need))
     assert poisson.Solver(problem, backend="numpy").solve().status.success
     monkeypatch.setattr(memory, "host_memory", lambda: (need - 1, need))
-    reason = (
-        r"^boundary\.r_upper: open; the matrices between 515 nodes of open faces need .* free: reduce domain\.shape$"
-    )
+    reason = r"^boundary\.r_upper: open; matrices between 515 nodes on open faces need .* free: reduce domain\.shape$"
     with pytest.raises(ResourceError, match=reason):
         poisson.Solver(problem, backend="numpy")
     few = poisson.Problem.on_box((9, 9), system="cylinder", f=1.0, boundary=ALL)
