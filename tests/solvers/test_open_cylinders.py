@@ -211,6 +211,72 @@ def test_what_is_inside_does_not_see_how_large_the_box_is(condition: dict[str, A
     np.testing.assert_allclose(*found, rtol=0, atol=1e-8 * abs(found[0]).max())
 
 
+LEAK: dict[str, Any] = {"robin": 0.0, "alpha": 1.5}
+
+
+@pytest.mark.parametrize("centring", ["node", "cell"])
+@pytest.mark.parametrize(
+    ("boundary", "more"),
+    [
+        ({"z": "open", "r_lower": LEAK, "r_upper": LEAK}, (0, 3, 2)),
+        ({**ALL, "r_lower": LEAK}, (4, 3, 2)),
+        ({**ALL, "r_lower": LEAK, "z_lower": 0.0}, (4, 0, 2)),
+        ({**ALL, "r_lower": LEAK, "z_lower": LEAK, "z_upper": 0.0}, (4, 0, 0)),
+    ],
+    ids=["z", "all", "r, z_upper", "r"],
+)
+def test_walls_around_an_axis_may_leak(boundary: Any, more: Any, centring: Any) -> None:
+    """At the inner end of a radius that is open, too; in mixed precision it is the same."""
+    f = np.random.default_rng(7).standard_normal(SHAPE[::-1])
+    problems = [_box(f, boundary, each, centring, 0.4) for each in ((0, 0, 0), more)]
+    small, large = (poisson.solve(problem, "cg", "openmp", rtol=1e-12).u for problem in problems)
+    there = large[more[1] : more[1] + SHAPE[1], : SHAPE[0]]
+    np.testing.assert_allclose(small, there, rtol=0, atol=1e-10 * abs(there).max())
+    mixed = poisson.solve(problems[0], "cg", "openmp", "mixed", rtol=1e-10)
+    np.testing.assert_allclose(mixed.u, small, rtol=0, atol=1e-8 * abs(there).max())
+
+
+def test_z_may_be_open_beside_a_stretched_radius() -> None:
+    f, found = np.random.default_rng(8).standard_normal((9, 17)), []
+    for more in (0, 4):
+        source = np.zeros((9 + 2 * more, 17))
+        source[more : more + 9] = f
+        for node in (more, more + 8) if more else ():
+            source[node] *= 0.5
+        problem = poisson.Problem.on_box(
+            (17, 9 + 2 * more),
+            system="cylinder",
+            r=np.linspace(0.0, 1.0, 17) ** 1.5,
+            f=source,
+            boundary={"r_upper": 0.0, "z": "open"},
+            lower=(0.0, -0.1 * more),
+            upper=(1.0, 0.8 + 0.1 * more),
+        )
+        found.append(poisson.solve(problem, "fft", "openmp").u[more : more + 9])
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-12 * abs(found[0]).max())
+
+
+def test_the_capacitances_of_two_spheres() -> None:
+    """By images (W. R. Smythe, "Static and dynamic electricity", section 5.08), in boxes of two sizes the same."""
+    radius, half, found = 0.4, 0.6, []
+    bodies = [
+        {"name": name, "inside": {"shape": "sphere", "center": [0.0, z], "radius": radius}, "dirichlet": 1.0}
+        for name, z in (("lower", -half), ("upper", half))
+    ]
+    for n, size in ((15, 1.2), (60, 1.2), (80, 1.6)):
+        problem = poisson.Problem.on_box(
+            (n + 1, 2 * n + 1), system="cylinder", boundary=ALL, lower=(0.0, -size), upper=(size, size), bodies=bodies
+        )
+        found.append(poisson.capacitance(problem, backend="openmp", rtol=1e-10).matrix)
+    np.testing.assert_allclose(found[1], found[2], rtol=1e-7)
+    n, beta = np.arange(1, 60), np.arccosh(half / radius)
+    scale = 4.0 * np.pi * radius * np.sinh(beta)
+    own, mutual = scale * (1.0 / np.sinh((2 * n - 1) * beta)).sum(), -scale * (1.0 / np.sinh(2 * n * beta)).sum()
+    exact = np.array([[own, mutual], [mutual, own]])
+    orders = np.log2(abs(found[0] / exact - 1.0) / abs(found[1] / exact - 1.0)) / 2.0
+    np.testing.assert_allclose(orders, 2.0, atol=0.1)
+
+
 @pytest.mark.parametrize("centring", ["node", "cell"])
 @pytest.mark.parametrize("c", [0.0, 1e-5, 0.5])
 @pytest.mark.parametrize(("system", "power"), [("cylinder", 1), ("sphere", 2)])
