@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.face_products import image, multiply
 from poisson.discrete.operator import Operator
 from poisson.discrete.radial_green import Ladder, waves
 from poisson.mesh.axis import Axis
-from poisson.mesh.boundary import Rule
 
 Values = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-CHUNK = 1024
-"""Waves whose chains are in memory at a time."""
+CHUNK = 448
+"""Waves whose chains are in memory at a time, as many as products by tiles take."""
 
 
 def goes_outwards(far: Operator, faces: Sequence[int]) -> bool:
@@ -33,26 +33,26 @@ def goes_outwards(far: Operator, faces: Sequence[int]) -> bool:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The nodes along z with an open end, numbered from the closed one upwards; from the lower one if both are open.
+    """The nodes along z, numbered from a closed end; from the lower one if both or none are closed.
 
     `own`: the numbers of the nodes that no data fix, in their order. `ends`: of each open face. `sign`: of the image in
-    the wall, 0 without one. `between`: 1 if the wall lies between two nodes.
+    the wall at the closed end, 0 without one. `between`: 1 if the wall lies between two nodes. `mirror`: the number of
+    the node on another wall that is its own image, -1 without one.
     """
 
     own: Places
     ends: dict[int, int]
     sign: int
     between: int
+    mirror: int = -1
 
     @staticmethod
     def of(line: Axis, faces: Sequence[int], own: slice) -> "_Rows":
         numbers = np.arange(line.nodes)[own]
         if 2 in faces and 3 in faces:
             return _Rows(numbers, {2: 0, 3: line.nodes - 1}, 0, 0)
-        wall = 0 if 3 in faces else 1
-        sign = -1 if line.rules[wall] is Rule.FIXED or line.walls[wall] > 0.0 else 1
-        top, between = line.nodes - 1, int(line.offsets[wall] > 0.0)
-        return _Rows(top - numbers if wall else numbers, {3 - wall: top}, sign, between)
+        wall, top = 0 if 3 in faces else 1, line.nodes - 1
+        return _Rows(top - numbers if wall else numbers, {3 - wall: top}, *image(line, wall))
 
     def end(self, face: int, beyond: int) -> Places:
         """The number of the nodes on a face, or of those one beyond."""
@@ -74,7 +74,7 @@ class _Rows:
         if self.sign:
             found += self.sign * table[..., far]
             if not self.between:
-                found[..., sources == 0] /= 2.0  # its own image
+                found[..., (sources == 0) | (sources == self.mirror)] /= 2.0
         return found
 
 
@@ -82,9 +82,8 @@ class RadialFields:
     """The map from charges to the field on open faces, of which the upper end of a radius is one.
 
     `far`: the operator beyond them, with constant coefficients. `faces`: the open ones. `own`: the nodes along each
-    axis that no data fix. `xp`: the module of the arrays. `couplings`: those of the nodes along r, which go on beyond.
-    `across`: of those the weights of the last node, of its neighbours inside and beyond in its equation, and its own in
-    that of the latter.
+    axis that no data fix. `xp`: the module of the arrays. `across`: the weights, over a/h², of the neighbours of the
+    last node along r, inside and beyond, in its equation, and its own in that of the latter.
     """
 
     def __init__(self, far: Operator, faces: Sequence[int], own: Sequence[slice], xp: Any) -> None:
@@ -93,8 +92,7 @@ class RadialFields:
         assert placed is not None
         self._radius = Axis.placed(placed.extended(2))
         self._last = line.nodes - 1
-        lower, upper, extra = self._radius.couplings
-        self.couplings = lower[: line.nodes], upper[: line.nodes], extra[: line.nodes]
+        lower, upper, _ = self._radius.couplings
         self.across = float(lower[self._last]), float(upper[self._last]), float(lower[line.nodes])
         self._matrices: dict[int, Any] = {}
         self._sizes = [own[1 - face // 2].stop - own[1 - face // 2].start for face in faces]
@@ -144,9 +142,26 @@ class RadialFields:
     def _by_modes(self, beyond: int) -> Values:
         """Between the nodes of the upper end along a closed z, or without z, for a unit of flow."""
         line, coupling, own = self._far.lattice.axes[1], self._far.couplings[1], self._own[1]
-        values, columns, rows = line.eigenvectors if coupling else (np.zeros(1), np.ones((1, 1)), np.ones((1, 1)))
-        ladder = Ladder.of(self._radius, self._far.a, self._far.c + coupling * values)
-        return np.asarray(columns[own] * ladder.column(self._last + beyond, self._last)[0] @ rows[:, own])
+
+        def of_modes(values: Values) -> Values:
+            ladder = Ladder.of(self._radius, self._far.a, self._far.c + coupling * values)
+            return np.asarray(ladder.column(self._last + beyond, self._last)[0])
+
+        if line.transform is None:
+            values, columns, rows = line.eigenvectors
+            return np.asarray(columns[own] * of_modes(values) @ rows[:, own])
+        numbers, top = np.arange(line.nodes)[own], line.nodes - 1
+        period, odd, nodes = 2 * line.nodes, 0, _Rows(numbers, {}, 0, 0)
+        if not line.wraps:
+            (sign, between), (other, _) = image(line, 0), image(line, 1)
+            period, odd = 4 * (top + between), int(sign != other)
+            nodes = _Rows(numbers, {}, sign, between, top if other > 0 else -1)
+        # The waves that fit between the walls, by their turns in each spacing over the double period.
+        turns = np.arange(odd, period, 2)
+        angles = 2.0 * math.pi / period * np.arange(period)
+        places = np.arange(period // 2 + 1)
+        found = of_modes(4.0 * np.sin(angles[turns] / 2.0) ** 2) @ np.cos(angles)[np.outer(turns, places) % period]
+        return nodes.between_all(found / turns.size, numbers, numbers)
 
     def _by_waves(self, rows: _Rows, beyond: int) -> tuple[Values, Values, dict[int, Values]]:
         """For a unit of flow at one node: by radius and distance along z, from the last node and from that of charges
@@ -166,6 +181,7 @@ class RadialFields:
             cosines *= weights[start : start + CHUNK, np.newaxis]
             ladder = Ladder.of(self._radius, self._far.a, c + coupling * 4.0 * np.sin(some / 2.0) ** 2)
             for node, table in tables.items():
-                table += ladder.column(node)[:nodes] @ cosines
+                multiply(ladder.column(node)[:nodes], cosines, part := np.empty_like(table))
+                table += part
             pairs += ladder.sums(nodes, cosines[:, wanted].T)
         return tables[sources[0]], tables[sources[-1]], dict(zip(wanted, pairs, strict=True))

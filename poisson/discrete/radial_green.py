@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.face_products import multiply
 from poisson.mesh.axis import Axis
 
 Values = NDArray[np.float64]
@@ -35,7 +36,7 @@ HALVINGS = 60
 """How often panels halve, for the whole length: what is left is of the size of 2^−HALVINGS."""
 FARTHEST = 100_000
 """Nodes beyond a sphere after which it is taken to go on continuously."""
-BLOCK = 16
+BLOCK = 24
 """Nodes of which sums over modes are products of matrices."""
 
 
@@ -104,7 +105,7 @@ class Ladder:
                 found[:, start : node + 1, node] = weights @ column.T
             first = np.array([column[0] for column in columns]).T
             for each, out in zip(weights, found, strict=True):
-                np.matmul(below[:start], each[:, np.newaxis] * first, out=out[:start, start:stop])
+                multiply(below[:start], each[:, np.newaxis] * first, out[:start, start:stop])
             below[start:stop] = np.cumprod(self.passed[start:stop][::-1], axis=0)[::-1]
             below[:start] *= below[start]
         upper = np.triu_indices(nodes, 1)

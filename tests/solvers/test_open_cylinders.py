@@ -32,6 +32,8 @@ MIXES: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
     "r, z_lower": ({**ALL, "z_upper": FLAT}, (4, 3, 0)),
     "r, periodic": ({**ALL, "z": "periodic"}, (4, 0, 0)),
     "r, closed": ({**ALL, "z_lower": 0.0, "z_upper": FLAT}, (4, 0, 0)),
+    "r, grounded": ({**ALL, "z_lower": 0.0, "z_upper": 0.0}, (4, 0, 0)),
+    "r, closed above": ({**ALL, "z_lower": FLAT, "z_upper": 0.0}, (4, 0, 0)),
     "r, insulated": ({**ALL, "z_lower": FLAT, "z_upper": FLAT}, (4, 0, 0)),
 }
 """Conditions, and how many nodes a larger box has more beyond r_upper, z_lower and z_upper."""
@@ -301,6 +303,23 @@ def test_a_radius_alone_does_not_see_how_long_it_is(system: str, power: int, c: 
             )
             found.append(poisson.solve(problem, backend="numpy", rtol=1e-13).u[:n])
         np.testing.assert_allclose(*found, rtol=0, atol=1e-9 * abs(found[0]).max() if beside else 1e-12)
+
+
+@pytest.mark.parametrize("system", ["cylinder", "sphere"])
+def test_a_shell_does_not_see_how_long_the_radius_is(system: str) -> None:
+    """Of another a, so that u on the open end comes from a few rounds, with charges beyond it."""
+    found = []
+    for more in (0, 7):
+        problem = poisson.Problem.on_box(
+            (17 + more,),
+            system=system,
+            f="where(r < 0.2, 1, 0)",
+            a="where(abs(r - 0.4) < 0.12, 3, 1)",
+            boundary={"r_upper": "open"},
+            upper=((16 + more) / 16.0,),
+        )
+        found.append(poisson.solve(problem, "cg", "numpy", rtol=1e-13).u[:17])
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-10 * abs(found[0]).max())
 
 
 @pytest.mark.parametrize("system", ["cylinder", "sphere"])
