@@ -157,11 +157,9 @@ class RadialFields:
             period, odd = 4 * (top + between), int(sign != other)
             nodes = _Rows(numbers, {}, sign, between, top if other > 0 else -1)
         # The waves that fit between the walls, by their turns in each spacing over the double period.
-        turns = np.arange(odd, period, 2)
-        angles = 2.0 * math.pi / period * np.arange(period)
-        places = np.arange(period // 2 + 1)
-        found = of_modes(4.0 * np.sin(angles[turns] / 2.0) ** 2) @ np.cos(angles)[np.outer(turns, places) % period]
-        return nodes.between_all(found / turns.size, numbers, numbers)
+        turns, spread = np.arange(odd, period, 2), np.zeros(period)
+        spread[turns] = of_modes(4.0 * np.sin(math.pi / period * turns) ** 2) / turns.size
+        return nodes.between_all(np.fft.fft(spread).real, numbers, numbers)
 
     def _by_waves(self, rows: _Rows, beyond: int) -> tuple[Values, Values, dict[int, Values]]:
         """For a unit of flow at one node: by radius and distance along z, from the last node and from that of charges

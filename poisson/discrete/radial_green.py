@@ -11,8 +11,8 @@ and the solution that decays is Q of the degree ρ − ½ at 1 + μ/2 = cosh η,
 
     Q = ∫ (cosh η + sinh η cosh t)^(−ρ−½) dt,   t from 0 to ∞
 
-(NIST Digital Library of Mathematical Functions, 14.10.3 and 14.12.6), whose integrand sums by equal steps of t add up
-to rounding.
+(NIST Digital Library of Mathematical Functions, sections 14.10 and 14.12), which is a sum over equal steps of t to
+rounding.
 
 Along a z that goes on without end as well the modes are waves of all angles θ from one node to the next. Where nothing
 else makes u decay the function of an angle has a logarithm at θ = 0. So the integral is one over panels that halve
