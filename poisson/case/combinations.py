@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from poisson.backends.registry import AUTO
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
-from poisson.mesh.system import CARTESIAN
+from poisson.mesh.system import ANGLE, CARTESIAN
 from poisson.problem.problem import CONSTANT_A, FORMS, MEANS, Problem, number
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, clash
@@ -61,19 +61,23 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
 
 def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterator[Clash]:
     """Settings and data that do not go with open faces."""
-    if problem.lattice.system != CARTESIAN:
-        reason = f"another condition, because system = {problem.lattice.system!r}"
-        yield Clash(("boundary", problem.lattice.faces[problem.open_faces.index(True)]), Kind.OPEN.value, reason)
-        return
-    for place, (face, given) in enumerate(zip(problem.lattice.faces, problem.faces, strict=True)):
-        if given.alpha is not None and problem.open_faces[place ^ 1]:
+    lattice, space = problem.lattice, problem.open_faces
+    radial = lattice.system != CARTESIAN
+    for reason, wrong in ((f"{ANGLE} is an axis", ANGLE in lattice.names), ("space ends there", radial and space[0])):
+        if wrong:
+            face = lattice.faces[space.index(True)]
+            yield Clash(("boundary", face), Kind.OPEN.value, f"another condition, because {reason}")
+            return
+    for place, (face, given) in enumerate(zip(lattice.faces, problem.faces, strict=True)):
+        if given.alpha is not None and space[place ^ 1] and not (radial and place == 0):
             yield Clash(("boundary", face), given.kind.value, "another condition, because the opposite face is open")
     if solver.stopping.stop == "discretisation":
         yield clash("stop", solver.stopping.stop, f'"residual", because {OPEN}')
-    for axis, line in enumerate(problem.lattice.axes):
-        if line.placement and not line.placement.even and any(problem.open_faces[2 * axis : 2 * axis + 2]):
-            reason = f"equally spaced nodes or cells along {AXES[axis]}, because {OPEN}"
-            yield Clash(("boundary", f"{AXES[axis]}_lower"), Kind.OPEN.value, reason)
+    for axis, (name, line) in enumerate(zip(lattice.names, lattice.axes, strict=True)):
+        placed, ends = line.placement, space[2 * axis : 2 * axis + 2]
+        if placed and any(ends) and not (placed.regular if placed.power else placed.even):
+            reason = f"equally spaced nodes or cells along {name}, because {OPEN}"
+            yield Clash(("boundary", lattice.faces[2 * axis + (radial and ends[1])]), Kind.OPEN.value, reason)
 
 
 def _blocks(blocks: tuple[int, ...], nodes: tuple[int, ...]) -> Iterator[Clash]:

@@ -275,8 +275,7 @@ class Discretisation:
             surface.source.add(xp, values, block)
             surface.held.write(xp, values, block, 0.0)
         for face, where in sampling.open_faces(self.problem, block):
-            if not self.problem.lattice.axes[face // 2].offsets[face % 2]:
-                values[where] *= 0.5  # of the cell around the node half is in the box
+            values[where] *= self.problem.lattice.axes[face // 2].inside[face % 2]
         for _, where in sampling.held_faces(self.problem, block):
             values[where] = 0.0
         return values

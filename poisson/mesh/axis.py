@@ -197,6 +197,17 @@ class Axis:
         return (0.0, 0.0) if self.placement is None else self.placement.walls
 
     @property
+    def inside(self) -> tuple[float, float]:
+        """The part of the control volume of the node next to each open end that lies inside, as the nodes go on beyond:
+        a half of those on faces, but along a radius, and the whole of cells.
+        """
+        if not self._on_faces:
+            return 1.0, 1.0
+        if self.placement is None or not self.placement.power:
+            return 0.5, 0.5
+        return 0.5, float(self.lengths[-1] / self.placement.extended(1).widths[self.nodes - 1])
+
+    @property
     def inflow(self) -> tuple[float, float]:
         """The source that a unit of flow by area through each end is to the node next to it, in 1/L."""
         if (placed := self.placement) is not None:
@@ -336,7 +347,7 @@ class Axis:
         coarse = self.placement.resized(nodes)
         marks = coarse.marks
         marks[-upper] = 2.0 * points[-upper] - marks[-2 if upper else 1]
-        found = Axis.placed(type(coarse)(marks, coarse.kinds, coarse.alpha))
+        found = Axis.placed(type(coarse)(marks, coarse.kinds, coarse.alpha, coarse.power))
         return replace(found, spacing=self.spacing * self.nodes / nodes)
 
     def resized(self, nodes: int) -> Axis:

@@ -163,6 +163,18 @@ class Placement(ABC):
         marks = np.interp(place, np.arange(self.marks.size), self.marks)
         return type(self)(marks, self.kinds, self.alpha, self.power)
 
+    @property
+    def regular(self) -> bool:
+        """Whether the marks are equally far apart, but for rounding."""
+        even = np.linspace(*self.ends, self.marks.size)
+        return bool(np.all(np.abs(self.marks - even) <= 4.0 * np.spacing(np.abs(even).max())))
+
+    def extended(self, nodes: int) -> Placement:
+        """With so many nodes more above, the marks of regular ones going on, and no condition at the upper end."""
+        gap = self.length / (self.marks.size - 1)
+        marks = np.concatenate([self.marks, self.marks[-1] + gap * np.arange(1, nodes + 1)])
+        return type(self)(marks, (self.kinds[0], Kind.NEUMANN), (self.alpha[0], 0.0), self.power)
+
     @abstractmethod
     def _points(self) -> Values:
         """The nodes that the marks place."""
@@ -218,9 +230,7 @@ class Cells(Placement):
     on_faces = False
 
     def _divide(self) -> None:
-        even = np.linspace(*self.ends, self.marks.size)
-        near = bool(np.all(np.abs(self.marks - even) <= 4.0 * np.spacing(np.abs(even).max())))
-        self.even, self.edges = near and self.alpha == (0, 0) and not self.power, self.marks
+        self.even, self.edges = self.regular and self.alpha == (0, 0) and not self.power, self.marks
         self.widths = np.full_like(self.points, self.length / self.points.size) if self.even else np.diff(self.marks)
         self.rules = self._rule(0), self._rule(1)
         distances = self.widths[0] / 2.0, self.widths[-1] / 2.0

@@ -34,14 +34,16 @@ FARTHEST = 20_000
 class Beyond:
     """The field beyond the box of a solution.
 
-    Raises `GridError` if not all faces are open, or the grid has one axis.
+    Raises `GridError` if not all faces are open, the grid has one axis, or these are others than x, y and z.
     """
 
     def __init__(self, solution: Solution) -> None:
         problem = solution.problem
         self.lattice = problem.lattice
         if not problem.open_faces or not all(problem.open_faces) or self.lattice.dimension < 2:
-            raise GridError("a point lies outside of the box; allowed: points inside, unless all faces are open")
+            raise GridError(
+                "a point lies outside of the box; allowed: points inside, unless all faces are open in x, y, z"
+            )
         discretisation = Discretisation(problem)
         faces = range(2 * self.lattice.dimension)
         self.far = beyond(discretisation, list(faces))

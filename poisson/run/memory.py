@@ -27,6 +27,10 @@ LITTLE = 1 << 22
 """Bytes up to which no room is looked for: to read what control groups leave takes as long as a small solve."""
 
 
+FACE_MATRICES = 3
+"""Arrays of as many values as the nodes of open faces squared: two between these nodes, and one while they are made."""
+
+
 @dataclass(frozen=True)
 class Need:
     """Memory that a solve needs in one place."""
@@ -121,6 +125,21 @@ def require_memory(backend: Backend, room: Room) -> None:
                 f"{room.precision}, and {need.place} has {need.free / 2**30:.3g} GiB free{shared}: reduce "
                 f"domain.shape{smaller}"
             )
+
+
+def require_faces(backend: Backend, nodes: int) -> None:
+    """Refuse open faces around an axis or a centre between whose nodes a matrix does not fit.
+
+    Raises ResourceError if the backend or the host has less memory than it needs.
+    """
+    size = FACE_MATRICES * 8 * nodes * nodes
+    if size <= LITTLE:
+        return
+    for place, memory in ((f"the {backend.name} backend", backend.memory()), ("this process", host_memory())):
+        if memory is not None and size > memory[0]:
+            needed, free = (f"{each / 2**30:.3g} GiB" for each in (size, memory[0]))
+            what = f"matrices between {nodes} nodes on open faces need {needed}, and {place} has {free} free"
+            raise ResourceError(f"boundary.r_upper: open; {what}: reduce domain.shape")
 
 
 def result_bytes(lattice: Lattice, dtype: DTypeLike, fields: Sequence[str], nodes: int | None = None) -> int:

@@ -13,13 +13,14 @@ from poisson.backends.base import Operations
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import plane
+from poisson.discrete.radial_fields import goes_outwards
 from poisson.errors import CaseError
 from poisson.mesh.axis import Axis
-from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.placement import Nodes
 from poisson.problem import sampling
-from poisson.problem.problem import number
+from poisson.problem.problem import Problem, number
 from poisson.problem.sampling import Block
+from poisson.run.memory import require_faces
 from poisson.run.setup import Setup
 from poisson.solvers import registry
 from poisson.solvers.convolution import KERNELS, Convolution, KernelSettings
@@ -40,7 +41,8 @@ def opened(setup: Setup) -> Method:
 def around(operations: Operations, method: Method, discretisation: Discretisation, direct: bool) -> OpenSpace:
     """A method that solves in the box, with u on open faces; `direct` as for `OpenSpace`.
 
-    Raises `CaseError` if a or c is not the same at all nodes on open faces, or a body reaches one.
+    Raises `CaseError` if a or c is not the same at all nodes on open faces, or a body reaches one, and `ResourceError`
+    if the matrix that there is where a radius is open does not fit into memory.
     """
     problem, operator = discretisation.problem, operations.operator
     shape = discretisation.whole_lattice.array_shape
@@ -49,21 +51,24 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
         inside = cuts.inside.reshape(shape)
         for face, where in faces:
             if inside[where].any():
-                raise reached(face)
+                raise reached(problem, face)
         _require_far(discretisation, [face for face, _ in faces])
     far = replace(operator, lattice=operator.lattice.whole, coefficients=None)
     if operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
+    opened = [face for face, _ in faces]
+    if goes_outwards(far, opened):
+        require_faces(operations.backend, sum(far.shape[1 - face // 2] for face in opened))
     # Numbers, and α among them, are beyond the box as well.
     numbers = [problem.a, problem.c, *(face.alpha for face in problem.faces if face.alpha is not None)]
     varies = operator.varies and (bool(problem.bodies) or any(number(each) is None for each in numbers))
     return OpenSpace(operations, method, far, problem.open_faces, direct, varies)
 
 
-def reached(face: int) -> CaseError:
+def reached(problem: Problem, face: int) -> CaseError:
     """The error of an open face that a body reaches."""
     allowed = "a face that no body and no Dirichlet part of another face reaches"
-    return CaseError(f"boundary.{FACE_NAMES[face]}: open; allowed: {allowed}")
+    return CaseError(f"boundary.{problem.lattice.faces[face]}: open; allowed: {allowed}")
 
 
 def _require_far(discretisation: Discretisation, faces: list[int]) -> None:
@@ -79,7 +84,7 @@ def _require_far(discretisation: Discretisation, faces: list[int]) -> None:
         for face, block in zip(faces, blocks, strict=True):
             own = tuple(slice(0, stop - start) for start, stop in block)
             if (level.nodes(block)[own] <= 0.0).any():
-                raise reached(face)
+                raise reached(problem, face)
 
 
 def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
@@ -96,14 +101,17 @@ def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:
     alpha = [0.0] * len(problem.faces)
     for face, given in enumerate(problem.faces):
         if given.alpha is not None:
-            key, sample = f"boundary.{FACE_NAMES[face]}.alpha", partial(sampling.face_alpha, problem, np, face)
+            key, sample = (
+                f"boundary.{problem.lattice.faces[face]}.alpha",
+                partial(sampling.face_alpha, problem, np, face),
+            )
             edges = [plane(whole, other, 1) for other in faces]
             alpha[face] = _one_value(discretisation, key, given.alpha, edges, sample, "on open faces") / far.a
     for axis, (lower, upper) in enumerate(zip(problem.faces[::2], problem.faces[1::2], strict=True)):
         line, (low, high) = axes[axis], alpha[2 * axis : 2 * axis + 2]
         if low or high:
             placed = Nodes(line.coordinates) if line.placement is None else line.placement
-            axes[axis] = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (low, high)))
+            axes[axis] = Axis.placed(type(placed)(placed.marks, (lower.kind, upper.kind), (low, high), placed.power))
     return replace(far, lattice=replace(far.lattice, axes=tuple(axes)))
 
 

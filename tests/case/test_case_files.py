@@ -24,6 +24,7 @@ WITHOUT_EXACT = {
     *(
         "ball_in_tube",
         "capacitor",
+        "disc_in_space",
         "eccentric_wire",
         "electrode",
         "electrodes",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Solutions where faces are open, against the operator on a larger grid, and the lattice Green's function.
 
-Covers poisson.discrete.face_fields and poisson.backends.gpu.faces.
+Covers poisson.discrete.face_fields, poisson.discrete.face_products and poisson.backends.gpu.faces.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from scipy.sparse import linalg
 
 import poisson
 from poisson import backends
-from poisson.discrete import face_fields
+from poisson.discrete import face_products
 from poisson.discrete.green import Times, heat_kernels, on_a_line
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import FACE_NAMES, Rule
@@ -178,8 +178,8 @@ def test_the_function_of_a_line() -> None:
 def test_products_by_tiles_are_the_products(rows: int, columns: int) -> None:
     generator = np.random.default_rng(8)
     left, right = generator.random((1, 2, 1, rows, 200)), generator.random((2, 2, 2, 200, columns))
-    assert rows * columns * 200 > 2 * face_fields.ALONE > 2 * face_fields.TILE**2 * 200
+    assert rows * columns * 200 > 2 * face_products.ALONE > 2 * face_products.TILE**2 * 200
     out, turned = np.empty((2, 2, 2, rows, columns)), np.empty((2, 2, 2, columns, rows)).swapaxes(-1, -2)
     for each in (out, turned):
-        face_fields._multiply(left, right, each)
+        face_products.multiply(left, right, each)
         np.testing.assert_allclose(each, left @ right, rtol=1e-13)

@@ -286,7 +286,7 @@ WRONG = {
     "domain.lower=[-1.0, 0.0]": "domain.r: a radius from -1; allowed: from 0 or more, and not periodic",
     "domain.system='sphere'": 'domain.system: "sphere" with 2 axes; allowed: "cartesian" with x or x, y or x, y, z',
     "equation.f=1 + x": "x at column 5 is not a coordinate of this case, which has r, z",
-    "boundary.r_upper='open'": "another condition, because system = 'cylinder'",
+    "boundary.r_lower='open'": 'boundary.r_lower: "open"; allowed: nothing, because r = 0 is no face',
     "domain={system='polar', lower=[1, 0], upper=[2, 3], shape=[9, 9]}; body=[{inside='r < 1.5', dirichlet=1.0}]": (
         "body: bodies beside system = 'polar'; allowed: none but in r and z"
     ),

@@ -223,7 +223,10 @@ class GpuBackend(Launcher):
 
     def face_fields(self, far: Operator, faces: Sequence[bool], lattice: Lattice) -> FaceFields:
         from poisson.backends.gpu.faces import GpuFaces
+        from poisson.discrete.radial_fields import goes_outwards
 
+        if goes_outwards(far, [face for face, is_open in enumerate(faces) if is_open]):
+            return super().face_fields(far, faces, lattice)
         return GpuFaces(self, far, faces)
 
     def parts(self, operator: Operator, c: Array) -> Parts:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.shapes import Shape
-from poisson.discrete.face_fields import Closed, FaceFields, FaceProducts, Product, other_axes
+from poisson.discrete.face_fields import FaceFields
+from poisson.discrete.face_products import Closed, FaceProducts, Product, other_axes
 from poisson.discrete.operator import Operator
 
 FACE_SHAPE, PRODUCT_SHAPE = Shape(256, 1, 1), Shape(256, 1, 1, resident=2)
