@@ -303,7 +303,9 @@ def test_tabulated_axes_have_eigenvectors(
         pytest.skip("the host has one way to solve")
     monkeypatch.setattr("poisson.backends.gpu.eigenvectors.LEAST_CHAINS", int(not chains) * 10**9)
     specification = NumpyBackend(np.float64)
-    for a in PLACED[dimension]:
+    from_zero = Axis.placed(Nodes(np.linspace(0.0, 1.0, 8) ** 1.5, (N, D)))
+    others = (Axis.between(0.0, 1.0, 6, (F, M)), Axis.between(0.0, 1.0, 5, (F, M)))
+    for a in (*PLACED[dimension], Operator(Lattice((from_zero, *(others[: dimension - 1] or [Axis.single()]))))):
         for c in (0.0, 0.7):
             given = replace(a, c=c)
             f, u = (random_array(a.array_shape, any_backend.dtype, seed) for seed in (1, 2))
