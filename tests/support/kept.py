@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the compilers of the GPU vendors have made: to compile every kernel takes them minutes."""
+"""Keeps the results of the compilers of the GPU vendors, which take minutes for all kernels."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 
 
 def kept(make: Callable[[], Made], *recipe: str) -> Made:
-    """What `make` returns, or what it has returned for the same recipe: all that this depends on."""
+    """Return what `make` makes, or what it has made for the same recipe, which is all that this depends on."""
     path = FOLDER / hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:32]
     if path.exists():
         found: Made = pickle.loads(path.read_bytes())
