@@ -169,11 +169,15 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 def _digest(*parts: str) -> str:
     """The digest of the source, the header, the compiler and its options, and the entries."""
+    return hashlib.sha256("\0".join((_shared_recipe(), *parts)).encode()).hexdigest()[:32]
+
+
+@cache
+def _shared_recipe() -> str:
+    """The part that all sources share of what a library depends on."""
     _, version = _compiler()
     options = (*_COMMON, *_COMPILE, *_LINK, *_COMPILE_RUNTIME)
-    texts = (HEADER.read_text(), RUNTIME.read_text(), version)
-    recipe = "\0".join((*texts, *options, _KERNEL.pattern, _ENTRY, *parts))
-    return hashlib.sha256(recipe.encode()).hexdigest()[:32]
+    return "\0".join((HEADER.read_text(), RUNTIME.read_text(), version, *options, _KERNEL.pattern, _ENTRY))
 
 
 def _runtime(folder: Path) -> Path:
