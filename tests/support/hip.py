@@ -103,7 +103,7 @@ def compile_together(
         macros = [option.removeprefix("-D").replace("=", " ", 1) for option in options if option.startswith("-D")]
         others.add(tuple(option for option in options if not option.startswith("-D")))
         # What has no namespace is told apart by its name: kernels, and memory whose size a launch gives.
-        macros += [f"{name} {name}_{number}" for name in (*names, *_DYNAMIC.findall(source))]
+        macros += [f"{name} {name}_{number}" for name in (*sorted(names), *_DYNAMIC.findall(source))]
         defined = {*(macro.split()[0] for macro in macros), *_MACRO.findall(source)}
         parts += [f"#define {macro}" for macro in macros]
         parts += [f"namespace module_{number} {{", source, "}", *(f"#undef {name}" for name in sorted(defined))]
