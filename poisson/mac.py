@@ -135,7 +135,7 @@ class Projector(Grid):
             u, v(, w), of NumPy or CuPy; overwritten. Their normal component is set to zero at walls, kept at inflow.
         density : number or array
             ρ, or its values at the centres of the cells; that of a face is the arithmetic mean of both sides, and at
-            outflow that of the next face inside.
+            outflow that of the cell before it.
         step : float
             Δt: the pressure is in the units of ρ times velocity times L over those of the step.
         initial, out, strict
@@ -160,12 +160,12 @@ class Projector(Grid):
                 )
             if varies and density.shape != self.shape:
                 raise CaseError(f"density: an array of the shape {density.shape}; allowed: {self.shape}")
-        xp, given = module_of(velocity[0]), {}
+        xp, given, light = module_of(velocity[0]), {}, None
         if varies:
             with np.errstate(divide="ignore"):
-                given["a"] = 1.0 / density
+                light = given["a"] = 1.0 / density
             if self._borders:
-                given["a"] = self._held.gather(given["a"], everywhere=True)
+                given["a"] = self._held.gather(light, everywhere=True)
             density = 1.0
         try:
             factor = float(step) / float(density)
@@ -196,8 +196,20 @@ class Projector(Grid):
             except CaseError as error:
                 said = str(error).replace("equation.a:", "1/density:").replace("equation.f:", "divergence/step:")
                 raise CaseError(said) from error
-            self._correct(velocity, brought(solution.u, xp), factor, self._links(xp, solver) if given else None)
+            p, links = brought(solution.u, xp), self._links(xp, solver) if given else None
+            self._correct(velocity, p, factor, links)
+            if links is not None:
+                self._let_out(velocity, p, factor, links, light)
         return solution
+
+    def _let_out(self, velocity: Sequence[Any], p: Any, factor: float, links: Sequence[Any], light: Any) -> None:
+        """At outflow the half cell has its own 1/ρ, in the place of that of the next link, which a pass has taken."""
+        for axis, line in enumerate(self._axes):
+            for end, (side, wall) in enumerate(zip(self.sides[2 * axis :], line.walls, strict=False)):
+                if side == "outflow" and wall:
+                    layer, link = (at(self._place(axis), number) for number in ((-1, -2) if end else (0, 0)))
+                    more = light[layer] - links[axis][link]
+                    velocity[axis][layer] -= (-factor if end else factor) * wall * p[layer] * more
 
     def _divide(self, velocity: Sequence[Any], out: Any, factor: float) -> None:
         if self._passes is not None and self._passes.takes(out, velocity):

@@ -167,7 +167,7 @@ class Surface:
 
     @property
     def dielectrics(self) -> Writer | None:
-        """What writes a inside of dielectrics into values of a at the nodes of a block; None without any."""
+        """A function that writes a inside of dielectrics into values of a at the nodes of a block; None without any."""
         return self.inside.write if self.media else None
 
     @cached_property

@@ -21,7 +21,7 @@ from poisson.backends.transforms import take_boundary, transformed_axes
 from poisson.discrete.operator import Operator
 
 LEAST_CHAINS = 1 << 13
-"""So many tridiagonal systems, a thread each, take less time than products with a matrix of eigenvectors."""
+"""Tridiagonal systems, a thread each, from which on they take less time than products with eigenvectors."""
 
 
 def _chain(operator: Operator, axes: Sequence[int]) -> int | None:
