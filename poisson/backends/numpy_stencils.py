@@ -24,10 +24,12 @@ from poisson.mesh.lattice import Lattice
 def shifted(lattice: Lattice, values: Array, offset: Offset) -> Array:
     """The values at the neighbours of all nodes; zero where there is none."""
     for axis, (line, step) in enumerate(zip(lattice.axes, offset, strict=True)):
-        index = np.arange(line.nodes) + step
-        inside = (index >= 0) & (index < line.nodes) | line.wraps
-        values = np.take(values, index % line.nodes, axis=lattice.array_axis(axis))
-        values = np.where(lattice.along(axis, inside), values, values.dtype.type(0))
+        if step:
+            place = lattice.array_axis(axis)
+            values = np.take(values, (np.arange(line.nodes) + step) % line.nodes, axis=place)
+            if not line.wraps:
+                beyond = slice(-step, None) if step > 0 else slice(-step)
+                values[(slice(None),) * place + (beyond,)] = 0
     return values
 
 
@@ -103,8 +105,8 @@ class NumpyStencil(StencilOperations):
 
     def _scale(self, omega: float) -> Array:
         """omega / diag(A)."""
-        diagonal = np.where(self._equations, self._diagonal, self._real(1))
-        return self._real(omega) * self._volumes / diagonal
+        diagonal = self._diagonal
+        return self._real(omega) * self._volumes / np.where(diagonal > 0, diagonal, self._real(1))
 
 
 class NumpyStencilTransfer(StencilTransferOperations):

@@ -2,12 +2,13 @@
 """Dielectrics, bodies with a coefficient a of their own: a at the nodes inside, and on the links that a surface cuts.
 
 Where the surface cuts a link between the nodes i and j at the part θ of it, the two parts conduct one behind the other,
-as two resistors do: a = 1 / (θ / a_i + (1 − θ) / a_j). Exact where u is linear on both sides and varies along the link
-alone, at any θ; of first order where the surface lies askew to the axes, because the flux along the surface, which has
-a jump, then counts, too. The mean by area of a over the face that the link goes through has larger errors.
+as two resistors do: a = 1 / (θ / a_i + (1 − θ) / a_j); a link that is cut twice, between nodes outside, has three. This
+is exact where u is linear on both sides and varies along the link alone, at any θ, and of first order where the surface
+lies askew to the axes, because the flux along the surface, which has a jump, then counts, too. The mean by area of a
+over the face that the link goes through has larger errors.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,15 +47,7 @@ def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:
     lattice, values = problem.lattice.of_arrays, a()
     inside = cuts.inside.ravel()
     nodes = np.flatnonzero(inside > 0).astype(np.int64)
-    nodes = nodes[np.argsort(inside[nodes], kind="stable")]
-    ends = np.searchsorted(inside[nodes], np.arange(1, len(problem.bodies) + 2))
-    for number, body in enumerate(problem.bodies, start=1):
-        which = nodes[ends[number - 1] : ends[number]]
-        if which.size:
-            key, places = f"body.{number}.{DIELECTRIC}", coordinates_of(problem.lattice, which)
-            found = np.broadcast_to(evaluated(key, body.value, np, places, ()), which.shape)
-            require_values(np, key, found, places, POSITIVE)
-            values.ravel()[which] = found
+    values.ravel()[nodes] = _inside(problem, inside[nodes], coordinates_of(problem.lattice, nodes))
     links = []
     for axis, line in enumerate(problem.lattice.axes):
         place = lattice.array_axis(axis)
@@ -64,14 +57,33 @@ def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:
         for to, table in ((beside, line.neighbours), (where, line.link_numbers)):
             to[place] = np.where(cuts.side[own] == 1, table[1][numbers[place]], table[0][numbers[place]])
         theta = cuts.theta[own]
-        on_link = 1.0 / (theta / values[numbers] + (1.0 - theta) / values[tuple(beside)])
+        resistance = theta / values[numbers] + (1.0 - theta) / values[tuple(beside)]
+        at = np.ravel_multi_index(tuple(where), lattice.array_shape)
+        order = np.argsort(at, kind="stable")
+        # Between two nodes that are outside: what lies inside, half of it as at either end.
+        pairs = np.flatnonzero(np.diff(at[order]) == 0)
+        both = np.stack([order[pairs], order[pairs + 1]])
+        a_inside = _inside(problem, cuts.body[own][both], [each[own][both] for each in cuts.places])
+        within = (1.0 - theta[both].sum(axis=0)) / 2.0 / a_inside
+        resistance[both] = (theta[both] / values[numbers][both] + within).sum(axis=0)
+        on_link = 1.0 / resistance
         if not line.wraps and line.nodes > 1:  # the last entry repeats the one before it
             last = where[place] == line.nodes - 2
             again = [part[last] for part in where]
             again[place] = again[place] + 1
             where = [np.concatenate(pair) for pair in zip(where, again, strict=True)]
             on_link = np.concatenate([on_link, on_link[last]])
-        at = np.ravel_multi_index(tuple(where), lattice.array_shape)
-        order = np.argsort(at, kind="stable")
-        links.append(Sparse(at[order], on_link[order], lattice.array_shape))
+        at, first = np.unique(np.ravel_multi_index(tuple(where), lattice.array_shape), return_index=True)
+        links.append(Sparse(at, on_link[first], lattice.array_shape))
     return Media(cuts, values, tuple(links))
+
+
+def _inside(problem: Problem, body: NDArray[np.int16], places: Sequence[Values]) -> Values:
+    """a of dielectrics, by the number of the body at each place; `CaseError` if it is not positive."""
+    found = np.empty(body.shape)
+    for number in np.unique(body).tolist():
+        which = body == number
+        key, here = f"body.{number}.{DIELECTRIC}", [each[which] for each in places]
+        found[which] = evaluated(key, problem.bodies[number - 1].value, np, here, ())
+        require_values(np, key, found[which], here, POSITIVE)
+    return found

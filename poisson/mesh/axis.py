@@ -430,7 +430,7 @@ class Axis:
         """The number that each node has on the whole axis."""
         return np.arange(self.first, self.first + self.nodes) % self.undivided.nodes
 
-    @property
+    @cached_property
     def on_faces(self) -> NDArray[np.bool_]:
         """Whether each node is the first or the last one of the whole axis."""
         return np.isin(self.index, (0, self.undivided.nodes - 1))

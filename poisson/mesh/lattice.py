@@ -179,12 +179,12 @@ class Lattice:
         """The index of the nodes at one end of an axis of an array."""
         return (slice(None),) * self.array_axis(face // 2) + (-1 if face % 2 else 0,)
 
-    @property
+    @cached_property
     def free(self) -> tuple[slice, ...]:
         """The index of the nodes that are not fixed."""
         return tuple(axis.free for axis in reversed(self.axes))
 
-    @property
+    @cached_property
     def equations(self) -> tuple[slice, ...]:
         """The index of the nodes whose equation can be computed: not fixed, and with all neighbours here."""
         return tuple(axis.equations for axis in reversed(self.axes))

@@ -4,12 +4,13 @@
 Covers poisson.backends.gpu.runtime.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.emulation import ArgumentError, CompilationError, EmulatedRuntime
+from support.emulation import ArgumentError, CompilationError, EmulatedRuntime, build
 from test_emulation import device, kernel
 
 
@@ -68,6 +69,16 @@ def test_a_library_is_built_once_for_what_options_make_of_a_source(tmp_path: Pat
     for options in (("-DN=1",), ("-DN=1", "-O3"), ("-DN=2",), ("-DN=1", "-DUNUSED=3"), ("-DN=1",)):
         kernel(runtime, source, *options)
     assert len({path.resolve() for path in tmp_path.glob("*/*.so")}) == 2
+
+
+def test_what_is_built_serves_a_checkout_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime, made = EmulatedRuntime(cache=tmp_path / "kept"), []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(build, "HEADER", Path(shutil.copy(build.HEADER, tmp_path / name)))
+        kernel(runtime, 'extern "C" __global__ void k(int* x) { *x = 1; }')
+        made.append(sorted((tmp_path / "kept").rglob("*")))
+    assert made[0] == made[1] != []
 
 
 def test_the_first_kernel_of_a_module_is_compiled_alone_and_the_others_together(tmp_path: Path) -> None:

@@ -59,21 +59,20 @@ def matrix_of(stencil: FullStencil) -> Any:
     """V A, node by node."""
     lattice = stencil.lattice
     nodes = int(np.prod(lattice.shape))
-    a = sparse.lil_matrix((nodes, nodes))
+    entries: list[tuple[float, int, int]] = []
     assert stencil.coefficients is not None
     values = stencil.coefficients.astype(np.float64)
     for node in itertools.product(*(range(count) for count in lattice.shape)):
         i = number(lattice, node)
-        a[i, i] += values[(0, *node[::-1])]
+        entries.append((values[(0, *node[::-1])], i, i))
         for slot, offset in enumerate(stencil.offsets, start=1):
             there, link = neighbour(lattice, node, offset), values[(slot, *node[::-1])]
             if there is None:
                 continue
             j = number(lattice, there)
-            for row, column in ((i, j), (j, i)):
-                a[row, row] += link
-                a[row, column] -= link
-    return a.tocsr()
+            entries += [(link, i, i), (-link, i, j), (link, j, j), (-link, j, i)]
+    weights, rows, columns = zip(*entries, strict=True)
+    return sparse.coo_matrix((weights, (rows, columns)), shape=(nodes, nodes)).tocsr()
 
 
 def prolongation_of(transfer: StencilTransfer) -> Any:

@@ -129,3 +129,16 @@ def test_obstacles_reach_walls_at_any_angle() -> None:
             assert max(errors) < 1e-11
         else:
             assert np.log2(errors[0] / errors[1]) == pytest.approx(4.0, abs=0.3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("beside", [1.0, 5.0])
+def test_a_film_between_two_nodes_has_the_resistance_of_its_thickness(backend: Any, beside: float) -> None:
+    real(backend)(np.float64)
+    a = np.where(np.linspace(0.0, 1.0, 17) < 0.4, 1.0, beside) * np.ones((9, 1))
+    film = poisson.Body("abs(x - 0.4) < 0.01", a=0.02)
+    problem = Problem.on_box((17, 9), a=a, boundary=SIDES, bodies=[film])
+    solution = poisson.solve(problem, backend=backend, rtol=1e-12)
+    through = 1.0 / (0.39 + 0.02 / 0.02 + 0.59 / beside)
+    assert solution.fluxes()["x_lower"] == pytest.approx(through, rel=1e-9)
+    np.testing.assert_allclose(solution.u[4, :7], through * np.arange(7) / 16, rtol=1e-8, atol=1e-12)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The compilers of the GPU vendors report errors and spills."""
 
+from pathlib import Path
+
 import pytest
-from support import hip, nvrtc
+from support import hip, kept, nvrtc
 
 needs_hipcc = pytest.mark.skipif(hip.missing() is not None, reason=str(hip.missing()))
 
@@ -91,3 +93,16 @@ def test_a_compiler_that_is_missing_says_what_to_install(monkeypatch: pytest.Mon
         nvrtc.version()
     with pytest.raises(hip.HipError, match="there is no hipcc"):
         hip.compile(SOURCE, OPTIONS)
+
+
+def test_what_a_compiler_has_made_is_kept_for_its_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "FOLDER", tmp_path / "made" / "here")
+    made: list[str] = []
+
+    def make() -> tuple[bytes, str]:
+        made.append("")
+        return b"\x7fELF", f"made {len(made)} times"
+
+    recipes = (("1.0", "-O3", "source"), ("1.0", "-O2", "source"), ("1.1", "-O3", "source"), ("1.0", "-O3", "source"))
+    found = [kept.kept(make, *recipe)[1] for recipe in recipes]
+    assert found == ["made 1 times", "made 2 times", "made 3 times", "made 1 times"]

@@ -8,7 +8,10 @@ import subprocess
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from support.kept import kept
 
 # clang's remarks tell the resources of each kernel. hipRTC includes the header by itself, hipcc does not.
 _FLAGS = ("-x", "hip", "-O3", "-std=c++17", "--genco", "-include", "hip/hip_runtime.h")
@@ -60,20 +63,30 @@ def compile(source: str, options: tuple[str, ...] = (), arch: str = "gfx90a") ->
     reason = missing()
     if reason is not None:
         raise HipError(reason)
+    flags = (*_FLAGS, f"--offload-arch={arch}", _REMARKS, *options)
+    image, remarks = kept(lambda: _compiled(source, flags), _version(), *flags, source)
+    return CodeObject(image, parse_resources(remarks))
+
+
+@cache
+def _version() -> str:
+    return _hipcc("--version").stdout
+
+
+def _hipcc(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HIP_PLATFORM": "amd"}  # beside a CUDA toolkit hipcc would call nvcc
+    return subprocess.run(["hipcc", *arguments], env=environment, capture_output=True, text=True, check=False)
+
+
+def _compiled(source: str, flags: Sequence[str]) -> tuple[bytes, str]:
+    """The machine code and the compiler's remarks."""
     with tempfile.TemporaryDirectory() as name:
         unit, built = Path(name) / "kernels.hip", Path(name) / "kernels.co"
         unit.write_text(source)
-        flags = [*_FLAGS, f"--offload-arch={arch}", _REMARKS, *options]
-        outcome = subprocess.run(
-            ["hipcc", *flags, str(unit), "-o", str(built)],
-            env={**os.environ, "HIP_PLATFORM": "amd"},  # beside a CUDA toolkit hipcc would call nvcc
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        outcome = _hipcc(*flags, str(unit), "-o", str(built))
         if outcome.returncode != 0:
             raise HipError(outcome.stderr)
-        return CodeObject(built.read_bytes(), parse_resources(outcome.stderr))
+        return built.read_bytes(), outcome.stderr
 
 
 def compile_together(
@@ -90,7 +103,7 @@ def compile_together(
         macros = [option.removeprefix("-D").replace("=", " ", 1) for option in options if option.startswith("-D")]
         others.add(tuple(option for option in options if not option.startswith("-D")))
         # What has no namespace is told apart by its name: kernels, and memory whose size a launch gives.
-        macros += [f"{name} {name}_{number}" for name in (*names, *_DYNAMIC.findall(source))]
+        macros += [f"{name} {name}_{number}" for name in (*sorted(names), *_DYNAMIC.findall(source))]
         defined = {*(macro.split()[0] for macro in macros), *_MACRO.findall(source)}
         parts += [f"#define {macro}" for macro in macros]
         parts += [f"namespace module_{number} {{", source, "}", *(f"#undef {name}" for name in sorted(defined))]

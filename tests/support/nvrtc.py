@@ -2,19 +2,14 @@
 """Compiles CUDA sources to machine code without a GPU, by NVRTC from the PyPI package nvidia-cuda-nvrtc."""
 
 import ctypes
-import hashlib
-import os
-import pickle
 import re
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-KEPT = Path(__file__).parents[2] / "build" / "nvrtc"
-"""Machine code under a digest of all that it depends on: to compile every kernel takes more than a minute."""
+from support.kept import kept
 
 PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu13")
 
@@ -138,17 +133,8 @@ def compile(source: str, options: tuple[str, ...] = (), arch: str = "sm_90") -> 
     the resources that ptxas reports. Raises `NvrtcMissing` if NVRTC is not installed; `NvrtcError` with the compiler's
     log, if it refuses the source or an option.
     """
-    flags = [text.encode() for text in (f"--gpu-architecture={arch}", *options, "--ptxas-options=-v")]
-    recipe = b"\0".join((repr(version()).encode(), *flags, source.encode()))
-    kept = KEPT / hashlib.sha256(recipe).hexdigest()[:32]
-    if kept.exists():
-        image, log = pickle.loads(kept.read_bytes())
-    else:
-        image, log = _compiled(source, flags)
-        KEPT.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=KEPT, delete=False) as file:
-            file.write(pickle.dumps((image, log)))
-        os.replace(file.name, kept)  # other processes see all of it or nothing
+    flags = (f"--gpu-architecture={arch}", *options, "--ptxas-options=-v")
+    image, log = kept(lambda: _compiled(source, [text.encode() for text in flags]), repr(version()), *flags, source)
     return Cubin(image, parse_resources(log), log)
 
 

@@ -90,8 +90,8 @@ def _compiler() -> tuple[str, str]:
     return path, subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
 
 
-def _run(arguments: list[str], text: str = "") -> str:
-    outcome = subprocess.run(arguments, input=text, capture_output=True, text=True, check=False)
+def _run(arguments: list[str], text: str = "", folder: Path | None = None) -> str:
+    outcome = subprocess.run(arguments, input=text, cwd=folder, capture_output=True, text=True, check=False)
     if outcome.returncode != 0:
         raise CompilationError(outcome.stderr)
     return outcome.stdout
@@ -107,7 +107,8 @@ class Unit:
     """
 
     def __init__(self, source: str, defines: tuple[str, ...], folder: Path) -> None:
-        text = f'#include "{HEADER}"\n{_macros(source, defines)}#line 1 "kernels"\n{source}\n'
+        # By its name alone: what is kept serves a copy of the checkout in another folder, too.
+        text = f'#include "{HEADER.name}"\n{_macros(source, defines)}#line 1 "kernels"\n{source}\n'
         self._folder = folder / _digest(text)
         self._shared = folder
         if not self._folder.exists():
@@ -117,7 +118,7 @@ class Unit:
         """Keep the text under a digest of its own, and a link to it: many units differ in macros that are not used."""
         folder.mkdir(parents=True, exist_ok=True)
         compiler, _ = _compiler()
-        preprocessed = _run([compiler, *_COMMON, "-E", "-x", "c++", "-"], text)
+        preprocessed = _run([compiler, *_COMMON, "-E", "-x", "c++", "-"], text, HEADER.parent)
         there = folder / _digest(preprocessed)
         there.mkdir(exist_ok=True)
         with _replacing(there / "kernels.ii") as made:
@@ -168,11 +169,15 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 def _digest(*parts: str) -> str:
     """The digest of the source, the header, the compiler and its options, and the entries."""
+    return hashlib.sha256("\0".join((_shared_recipe(), *parts)).encode()).hexdigest()[:32]
+
+
+@cache
+def _shared_recipe() -> str:
+    """The part that all sources share of what a library depends on."""
     _, version = _compiler()
     options = (*_COMMON, *_COMPILE, *_LINK, *_COMPILE_RUNTIME)
-    texts = (HEADER.read_text(), RUNTIME.read_text(), version)
-    recipe = "\0".join((*texts, *options, _KERNEL.pattern, _ENTRY, *parts))
-    return hashlib.sha256(recipe.encode()).hexdigest()[:32]
+    return "\0".join((HEADER.read_text(), RUNTIME.read_text(), version, *options, _KERNEL.pattern, _ENTRY))
 
 
 def _runtime(folder: Path) -> Path:
