@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Direct solution on axes with tables (poisson/backends/gpu/eigenvectors.py): the tridiagonal systems along one axis, of
-// each mode of the others, to which an angle adds a multiple of 1/r². A thread has one mode; the modes of a row are
+// Direct solution on axes with tables (poisson/backends/gpu/eigenvectors.py): the tridiagonal systems along one axis,
+// of each mode of the others, to which an angle adds a multiple of 1/r². A thread has one mode; the modes of a row are
 // neighbours in memory. All numbers are doubles.
 
 // Of each row: the links to the rows below and above, what a wall takes, 1/r², and its part of the mean.
