@@ -224,6 +224,7 @@ def main(images: Path) -> list[Path]:
         "obstacles": solve("obstacles").plot(lines=True),
         "disc": solve("eccentric_wire").plot(lines=True),
         "tube": solve("ball_in_tube").plot(lines=True),
+        "edge": solve("disc_in_space").plot(lines=True),
         "cavity": draw_cavity(),
         "coarse_grids": draw_coarse_grids(),
     }
