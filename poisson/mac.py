@@ -199,7 +199,7 @@ class Projector(Grid):
             p, links = brought(solution.u, xp), self._links(xp, solver) if given else None
             self._correct(velocity, p, factor, links)
             if links is not None:
-                self._let_out(velocity, p, factor, links, light)
+                self._let_out(velocity, p, factor, links, brought(light, xp))
         return solution
 
     def _let_out(self, velocity: Sequence[Any], p: Any, factor: float, links: Sequence[Any], light: Any) -> None:

@@ -85,5 +85,5 @@ def _inside(problem: Problem, body: NDArray[np.int16], places: Sequence[Values])
         which = body == number
         key, here = f"body.{number}.{DIELECTRIC}", [each[which] for each in places]
         found[which] = evaluated(key, problem.bodies[number - 1].value, np, here, ())
-        require_values(np, key, found[which], here, POSITIVE)
+        require_values(np, key, found[which], here, POSITIVE, problem.lattice.names)
     return found

@@ -63,7 +63,7 @@ class Obstacles:
 
     def having(self, bodies: Sequence[Body]) -> Obstacles:
         """The same with other g."""
-        return replace(self, g=_data(self.open, bodies, alpha=False) * self.passed)
+        return replace(self, g=_data(self.open, bodies, self.lattice.names, alpha=False) * self.passed)
 
     @property
     def source(self) -> Sparse:
@@ -128,8 +128,8 @@ class Obstacles:
 def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Values]) -> Obstacles | None:
     """The Neumann and Robin bodies among all bodies of a problem; None without any.
 
-    `a`: its values at the nodes. Raises `CaseError` if a level or data at a surface are
-    not finite, or α is negative; the line names the body and the place.
+    `a`: its values at the nodes. Raises `CaseError` if a level or data at a surface are not finite, or α is negative;
+    the line names the body and the place.
     """
     numbers = [number for number, body in enumerate(bodies, start=1) if body.kind in KINDS]
     if not numbers:
@@ -145,7 +145,8 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Value
         values, index = _at_corners(level)
         pieces.append(Piece(tuple(along.start or 0 for along in index), values, number))
     found = _with_thin_ones(lattice, bodies, pieces, np.concatenate(closed))
-    points, g, alpha = list(found.centres.T), _data(found, bodies, alpha=False), _data(found, bodies, alpha=True)
+    points = list(found.centres.T)
+    g, alpha = (_data(found, bodies, lattice.names, alpha=which) for which in (False, True))
     nodes = [axis.coordinates[found.cut[lattice.array_axis(number)]] for number, axis in enumerate(lattice.axes)]
     distance = sum((place - node) * along for place, node, along in zip(points, nodes, found.normals.T, strict=True))
     here = a().reshape(lattice.array_shape)[found.cut] if alpha.any() else 1.0
@@ -153,14 +154,14 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Value
     return Obstacles(lattice, found, g * passed, alpha * passed, passed)
 
 
-def _data(found: CutVolumes, bodies: Sequence[Body], *, alpha: bool) -> Values:
+def _data(found: CutVolumes, bodies: Sequence[Body], names: Sequence[str], *, alpha: bool) -> Values:
     """α at each piece of the surfaces, or g."""
     points, out = list(found.centres.T), np.zeros(found.body.size)
     for number in set(found.body.tolist()):
         own, given = found.body == number, bodies[number - 1]
         key = "alpha" if alpha else given.kind
         if (data := getattr(given, key)) is not None:
-            out[own] = _at_surface(f"body.{number}.{key}", data, [place[own] for place in points])
+            out[own] = _at_surface(f"body.{number}.{key}", data, [place[own] for place in points], names)
     return out
 
 
@@ -194,7 +195,7 @@ def _at_corners(level: Level) -> tuple[Values, tuple[slice, ...]]:
     index = tuple(slice(start, max(start, stop) + 1) for start, stop in level.ranges[: lattice.dimension])
     places = [lattice.along(axis, corners(line)[index[axis]]) for axis, line in enumerate(lattice.axes)]
     values = np.array(np.broadcast_to(level.at(places), tuple(place.size for place in places[::-1])))
-    require_values(np, level.key, values, places, None)
+    require_values(np, level.key, values, places, None, lattice.names)
     for axis, line in enumerate(lattice.axes):
         along = np.moveaxis(values, lattice.array_axis(axis), 0)
         if line.wraps and len(along) == line.nodes + 1:
@@ -240,7 +241,7 @@ def _with_thin_ones(
     return found
 
 
-def _at_surface(key: str, data: Any, points: list[Values]) -> Values:
+def _at_surface(key: str, data: Any, points: list[Values], names: Sequence[str]) -> Values:
     values = np.broadcast_to(evaluated(key, data, np, points, ()), points[0].shape)
-    require_values(np, key, values, points, NOT_NEGATIVE if key.endswith("alpha") else None)
+    require_values(np, key, values, points, NOT_NEGATIVE if key.endswith("alpha") else None, names)
     return np.asarray(values)

@@ -5,9 +5,9 @@ For each mode along z the nodes of r are a chain of conductors: a link carries a
 control volume w takes (c + λ) w to the ground. Put together from both ends, such conductors are sums and quotients of
 positive numbers, so that nothing is lost to rounding and nothing overflows, however far or fast the function decays.
 
-What lies beyond a node of a cylinder is known in closed form. With μ = (c + λ) h²/a and the radius ρ in spacings the
-equations (ρ + ½) u(ρ+1) + (ρ − ½) u(ρ−1) = ρ (2 + μ) u(ρ) are those between Legendre functions of successive degrees,
-and the solution that decays is Q of the degree ρ − ½ at 1 + μ/2 = cosh η, by Heine's integral
+The conductance of all nodes beyond one of a cylinder has a closed form. With μ = (c + λ) h²/a and the radius ρ in
+spacings the equations (ρ + ½) u(ρ+1) + (ρ − ½) u(ρ−1) = ρ (2 + μ) u(ρ) are those between Legendre functions of
+successive degrees, and the solution that decays is Q of the degree ρ − ½ at 1 + μ/2 = cosh η, by Heine's integral
 
     Q = ∫ (cosh η + sinh η cosh t)^(−ρ−½) dt,   t from 0 to ∞
 

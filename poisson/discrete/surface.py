@@ -275,7 +275,7 @@ class Surface:
         found = np.broadcast_to(
             np.asarray(evaluated("equation.a", a, np, middle, ()), dtype=np.float64), middle[0].shape
         )
-        require_values(np, "equation.a", found, middle, POSITIVE)
+        require_values(np, "equation.a", found, middle, POSITIVE, self.problem.lattice.names)
         return found
 
     @cached_property
@@ -332,7 +332,7 @@ class Surface:
                 continue
             key, here = keys_of(each, position)[1], [place[which] for place in places]
             values = np.broadcast_to(evaluated(key, each.value, np, here, ()), which.shape)
-            require_values(np, key, values, here, None)
+            require_values(np, key, values, here, None, self.problem.lattice.names)
             found[which] = values
         return found
 

@@ -240,7 +240,7 @@ class Level:
         else:
             values = np.empty([index.size for index in numbers[::-1]])
             values[...] = self.at(places)
-        require_values(np, self.key, values, places, None)
+        require_values(np, self.key, values, places, None, self.lattice.names)
         return values
 
 

@@ -12,6 +12,7 @@ from scipy.sparse.linalg import spsolve
 from support.divided import solved
 
 import poisson
+from poisson.errors import CaseError
 from poisson.problem.problem import Problem
 
 BACKENDS = ["numpy", "openmp", pytest.param("gpu", marks=pytest.mark.gpu)]
@@ -142,3 +143,18 @@ def test_a_film_between_two_nodes_has_the_resistance_of_its_thickness(backend: A
     through = 1.0 / (0.39 + 0.02 / 0.02 + 0.59 / beside)
     assert solution.fluxes()["x_lower"] == pytest.approx(through, rel=1e-9)
     np.testing.assert_allclose(solution.u[4, :7], through * np.arange(7) / 16, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (poisson.Body("abs(z - 0.4) < 0.01", a="r - 0.5"), r"body\.1\.a: -0\.5 at r = 0, z = 0.39; every value"),
+        (poisson.Body("log(r - 0.5) < z", dirichlet=0.0), r"body\.1\.inside: nan at r = 0, z = 0; every value must be"),
+        (poisson.Body("r < 0.3", neumann="log(z - 2)"), r"body\.1\.neumann: nan at r = 0.30.*, z = .*; every value"),
+        (poisson.Body("r < 0.3", dirichlet="log(z - 0.5)"), r"body\.1\.dirichlet: nan at r = 0.3, z = 0.0625; every"),
+    ],
+)
+def test_a_wrong_value_of_a_body_around_an_axis_is_at_r_and_z(body: poisson.Body, line: str) -> None:
+    problem = Problem.on_box((17, 17), system="cylinder", boundary={"all": 0.0}, bodies=[body])
+    with pytest.raises(CaseError, match=line):
+        poisson.solve(problem, backend="numpy")

@@ -307,7 +307,7 @@ def test_a_radius_alone_does_not_see_how_long_it_is(system: str, power: int, c: 
 
 @pytest.mark.parametrize("system", ["cylinder", "sphere"])
 def test_a_shell_does_not_see_how_long_the_radius_is(system: str) -> None:
-    """Of another a, so that u on the open end comes from a few rounds, with charges beyond it."""
+    """The shell has another a, so that u on the open end comes from a few rounds, with charges beyond it."""
     found = []
     for more in (0, 7):
         problem = poisson.Problem.on_box(
