@@ -141,6 +141,44 @@ def test_every_kind_of_axis_in_one_dimension(any_backend: Backend, rules: tuple[
         check(any_backend, line(nodes, rules, c))
 
 
+CELL_ENDS = [(D, D), (D, N), (N, D), (N, N), (P, P)]
+
+
+@pytest.mark.parametrize("ends", CELL_ENDS, ids=name_of)
+def test_every_kind_of_cells(any_backend: Backend, ends: tuple[Kind, Kind]) -> None:
+    """Types II and IV: odd, even and awkward numbers, along each axis, singular where the ends allow it."""
+    rounding = 10.0 * ROUNDING[any_backend.dtype.name]
+    few = any_backend.name == "gpu" and any_backend.dtype == np.float32
+    for cells in (3, 8, 17, 140)[: 2 if few else 4]:
+        check(any_backend, Operator(Lattice((equal(cells, ends), Axis.single())), 0.3), rounding=rounding)
+    mirrors, held = (Axis.between(0.0, 1.0, 9, (Rule.MIRROR, rule)) for rule in (Rule.MIRROR, Rule.FIXED))
+    for axes, c in (((equal(7, ends), held), 0.0), ((mirrors, equal(9, ends)), 0.0), ((equal(9, ends),) * 3, 0.7)):
+        check(any_backend, Operator(Lattice(axes), c), rounding=rounding)
+
+
+@pytest.mark.parametrize("ends", CELL_ENDS, ids=name_of)
+def test_lines_of_cells_that_are_too_long_for_shared_memory(
+    ends: tuple[Kind, Kind], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmulatedRuntime, "shared_bytes", 1 << 10)
+    for axes in ((equal(40, ends), equal(7, ends)), (equal(5, ends), equal(9, ends), equal(6, ends))):
+        check(ALL_BACKENDS["emulated"](np.float64), Operator(Lattice(axes), 0.3), rounding=1e-12)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("ends", [(D, N), (N, N)], ids=name_of)
+def test_systems_along_a_stretched_axis_where_the_values_are(
+    any_backend: Backend, axis: int, ends: tuple[Kind, Kind], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More modes than a block has, and more rows than are read at a time, with nodes and cells beside the axis."""
+    monkeypatch.setattr("poisson.backends.gpu.eigenvectors.LEAST_CHAINS", 1)
+    stretched = Axis.placed(Nodes(np.linspace(0.1, 1.0, 38) ** 1.5, ends))
+    for beside in ((equal(12, (N, N)), Axis.between(0.0, 1.0, 13, (Rule.MIRROR,) * 2)), (equal(12, (P, P)),)):
+        axes = [*beside[:axis], stretched, *beside[axis:]]
+        if axis <= len(beside):
+            check(any_backend, Operator(Lattice(tuple(axes))), rounding=100.0 * ROUNDING[any_backend.dtype.name])
+
+
 @pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
 def test_lines_that_are_too_long_for_shared_memory(rules: tuple[Rule, Rule], monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU; the transforms of the vendor's library are NumPy's here."""
@@ -160,7 +198,7 @@ def test_every_length_on_a_cpu(dtype: Any, rules: tuple[Rule, Rule]) -> None:
         check(backend, operator((nodes, 3), (*rules, Rule.FIXED, Rule.MIRROR), 0.0))
 
 
-@pytest.mark.parametrize("ends", [(D, D), (D, N), (N, D), (N, N), (P, P)], ids=name_of)
+@pytest.mark.parametrize("ends", CELL_ENDS, ids=name_of)
 def test_every_number_of_cells_on_a_cpu(dtype: Any, ends: tuple[Kind, Kind]) -> None:
     """Types II and IV; also with a large prime factor, and more lines than are taken together."""
     rounding = 10.0 * ROUNDING[np.dtype(dtype).name]

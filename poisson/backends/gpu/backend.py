@@ -153,10 +153,12 @@ class GpuOperations(KrylovOperations, SmoothOperations):
 
 
 class GpuInverse(InverseOperations):
-    """A direct solution by transforms, or by eigenvectors where axes are tabulated."""
+    """A direct solution by transforms, or by eigenvectors where an axis has no transform."""
 
     def __init__(self, backend: Launcher, inverse: Inverse) -> None:
-        made = GpuEigenvectors if inverse.operator.lattice.tabulated else GpuTransforms
+        lattice = inverse.operator.lattice
+        transformed = lattice.angle is None and all(axis.transform is not None for axis in lattice.axes)
+        made = GpuTransforms if transformed else GpuEigenvectors
         self._way = made(backend, inverse.operator, inverse.held)
 
     def solve(self, f: Array, u: Array) -> None:

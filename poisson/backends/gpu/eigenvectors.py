@@ -29,7 +29,7 @@ def _chain(operator: Operator, axes: Sequence[int]) -> int | None:
     lattice = operator.lattice
     if lattice.angle is not None:
         return axes[0] if axes else None
-    able = [axis for axis in axes if lattice.axes[axis].tabulated and not lattice.axes[axis].wraps]
+    able = [axis for axis in axes if lattice.axes[axis].transform is None and not lattice.axes[axis].wraps]
     longest = max(able, key=lambda axis: (lattice.axes[axis].modes, axis), default=None)
     if longest is None or operator.unknowns < LEAST_CHAINS * lattice.axes[longest].modes:
         return None
@@ -51,7 +51,6 @@ class GpuEigenvectors:
         lattice, axes = operator.lattice, transformed_axes(operator)
         self._operator, self._free, self._live = operator, lattice.free, bool(axes)
         self._radial, self._chain = lattice.angle is not None, _chain(operator, axes)
-        self._place = None if self._chain is None else lattice.array_axis(self._chain)
         self._products: list[tuple[int, Array, Array]] = []
         lines: list[Line] = []
         total = np.full((1,) * lattice.dimension, operator.c)
@@ -60,13 +59,10 @@ class GpuEigenvectors:
             if axis == self._chain:
                 continue
             line, coupling = lattice.axes[axis], operator.couplings[axis]
-            if line.tabulated:
+            if line.transform is None:
                 values, columns, rows = line.eigenvectors
                 to_modes, to_nodes = self._on_device(rows[:, line.free]), self._on_device(columns[line.free])
-                place = lattice.array_axis(axis)
-                # The axis of the chains comes first.
-                behind = self._place is not None and place < self._place
-                self._products.append((place + behind, to_modes, to_nodes))
+                self._products.append((lattice.array_axis(axis), to_modes, to_nodes))
                 values = coupling * values
             else:
                 lines.append(Line(operator, axis))
@@ -76,16 +72,17 @@ class GpuEigenvectors:
             else:
                 total = total + lattice.along(axis, values)
         gain = math.prod(line.gain for line in lines)
-        shape = [line.modes for line in reversed(lattice.axes)]
+        # Systems are solved where f and u are, if nothing else wants their values in an array of their own.
+        self._in_place = self._chain is not None and not self._products and backend.dtype == np.float64
         if self._chain is not None:
-            assert self._place is not None
             self._along_chains(self._chain, total, of_angle, gain)
-            shape.insert(0, shape.pop(self._place))
         else:
             total *= gain
             # A mode without an eigenvalue is left out.
             self._inverse = self._on_device(np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0))
-        self._values, self._other = (self._on_device(np.zeros(shape)) for _ in range(2))
+        if not self._in_place:
+            shape = [line.modes for line in reversed(lattice.axes)]
+            self._values, self._other = (self._on_device(np.zeros(shape)) for _ in range(2))
         none = self._launcher.table_of(np.zeros(max(operator.shape)))
         tables = (none, none, none, self._launcher.scalar(1.0))
         self._transforms = [axis_transform(self._launcher, line, tables) for line in lines]
@@ -108,30 +105,29 @@ class GpuEigenvectors:
 
     def _solve_modes(self, f: Array, out: Array) -> None:
         shared, runtime = self._backend.shared, self._backend.runtime
-        if not shared.launching:
+        if self._radial or not self._in_place:
             shared.recordable = False  # CuPy refuses to record products
+        if self._in_place:
+            self._solve_chains(f, out, self._other)
+            return
+        if not shared.launching:
             if self._chain is not None:
-                self._solve_chains()
+                self._solve_chains(None, None, None)
             return
         with runtime.in_order():
-            self._nodes()[...] = f[self._free]
+            self._values[...] = f[self._free]
             for place, to_modes, _ in self._products:
                 self._multiply(to_modes, place)
             if self._chain is not None:
-                self._solve_chains()
+                self._solve_chains(self._values, self._values, self._other)
             else:
                 runtime.xp.multiply(self._values, self._inverse, out=self._values)
             for place, _, to_nodes in reversed(self._products):
                 self._multiply(to_nodes, place)
-            out[self._free] = self._nodes()
-
-    def _nodes(self) -> Array:
-        """The values in the order of the nodes; those of a chain lie apart, with its axis first."""
-        moveaxis = self._backend.runtime.xp.moveaxis
-        return self._values if self._place is None else moveaxis(self._values, 0, self._place)
+            out[self._free] = self._values
 
     def _along_chains(self, axis: int, others: NDArray[np.float64], of_angle: NDArray[np.float64], gain: float) -> None:
-        """Make the arguments of the kernel behind the values: `poisson.backends.transforms.along_radius`."""
+        """Make the arguments of the kernel behind the arrays: `poisson.backends.transforms.along_radius`."""
         operator, line, coupling = self._operator, self._operator.lattice.axes[axis], self._operator.couplings[axis]
         widths = line.widths / line.widths[line.free].sum()
         by_angle = line.coordinates**-2.0 if self._radial else np.zeros(line.nodes)
@@ -139,13 +135,25 @@ class GpuEigenvectors:
         modes = np.broadcast_shapes(others.shape, of_angle.shape)
         tables = (rows, *(np.broadcast_to(values, modes) / coupling for values in (others, of_angle)))
         count, scale = math.prod(modes), np.float64(1.0 / (coupling * gain))
-        sizes = (np.int32(len(rows)), np.int64(count), scale, np.int32(operator.singular))
+        if self._in_place:
+            nodes, starts = operator.shape, tuple(free.start for free in reversed(operator.lattice.free))
+            strides = (1, pitch := self._backend.pitch_of(nodes[0]), pitch * nodes[1])
+            self._other = self._backend.runtime.allocate(count * len(rows), np.dtype(np.float64))
+        else:
+            nodes, starts = tuple(each.modes for each in operator.lattice.axes), (0, 0, 0)
+            strides = (1, nodes[0], math.prod(nodes[:2]))
+        begin = sum(start * stride for start, stride in zip(starts, strides, strict=False))
+        beside, behind = (other for other in range(3) if other != axis)
+        inner = modes[operator.lattice.array_axis(beside)] if beside < len(nodes) else 1
+        places = (np.int64(begin), np.int32(inner), *(np.int64(strides[other]) for other in (beside, behind, axis)))
+        sizes = (np.int32(len(rows)), np.int64(count), *places, scale, np.int32(operator.singular))
         self._chains = (*map(self._on_device, tables), *sizes)
+        self._across = (f"-DACROSS={int(axis == 0)}",)
         self._blocks = blocks_for(count, SLAB_SHAPE.block_x)
 
-    def _solve_chains(self) -> None:
-        arguments = (self._values, self._other, *self._chains)
-        self._backend.launch("radius", "along_radius", SLAB_SHAPE, None, (self._blocks, 1, 1), arguments)
+    def _solve_chains(self, f: Array, out: Array, shares: Array) -> None:
+        arguments = (f, out, shares, *self._chains)
+        self._backend.launch("radius", "along_radius", SLAB_SHAPE, None, (self._blocks, 1, 1), arguments, self._across)
 
     def _multiply(self, matrix: Array, place: int) -> None:
         """The values times a matrix along an array axis."""

@@ -7,7 +7,8 @@
 // p meet. The steps for sines and cosines are those of J. W. Cooley, P. A. W. Lewis and P. D. Welch, "The fast Fourier
 // transform algorithm: programming considerations in the calculation of sine, cosine and Laplace transforms", J. Sound
 // Vib. 12, 1970; those of quarter waves are J. Makhoul's, "A fast cosine transform in one and two dimensions", IEEE
-// Trans. ASSP 28, 1980.
+// Trans. ASSP 28, 1980. Cells go to their modes of type II as quarter waves go back to nodes, and back as those go to
+// their modes; native/transforms/line_work.h says how sines and the transform of type IV follow.
 //
 // poisson_transform does all of it in shared memory: a line is read and written once (factors.h has the complex
 // transform). For lines that are too long for that, poisson_transform_gather and poisson_transform_scatter are the
@@ -49,7 +50,7 @@ __device__ __forceinline__ void divide(const Layout& a, index_t group, const Any
     const real of_first = first.live ? spectrum.across(first) : (real)0;
     const real of_second = second.live ? spectrum.across(second) : (real)0;
     for (int p = START + afresh(threadIdx.x); p < STOP; p += BLOCK_X) {
-        const real along = spectrum.along(node_of(p));
+        const real along = spectrum.along(mode_of(p));
         Complex& value = KIND == COSINE && p == LENGTH ? *line.last : line[p];
         value.re *= spectrum.factor(of_first + along);
         value.im *= spectrum.factor(of_second + along);
@@ -77,10 +78,30 @@ __device__ __forceinline__ Complex sum_up_to_here(Complex value, Complex* totals
 
 // ---- before and after a complex transform, in place
 
+// Whether the spectrum of the complex line gives quarter waves, or the other way round.
+template <bool TO_MODES>
+__device__ __forceinline__ constexpr bool to_waves() {
+    return KIND == CELL_QUARTER || (TYPE_TWO && TO_MODES) || (KIND == QUARTER && !TO_MODES);
+}
+template <bool TO_MODES>
+__device__ __forceinline__ constexpr bool from_waves() {
+    return (TYPE_TWO && !TO_MODES) || (KIND == QUARTER && TO_MODES);
+}
+
+// The opposite sign at odd cells, which makes sines of type II of cosines.
+template <class AnyLine>
+__device__ __forceinline__ void turn_odd_cells(const AnyLine& line) {
+    for (int p = (LENGTH + 1) / 2 + afresh(threadIdx.x); p < LENGTH; p += BLOCK_X) line[p] = (real)-1 * line[p];
+}
+
 // The cosine and the sine of an angle of `turns`: e^(-i pi p / LENGTH), for quarter waves e^(-i pi p / (2 LENGTH)).
 template <bool TO_MODES, class AnyLine>
 __device__ __forceinline__ void before_transform(const AnyLine& line, const Complex* turns, Complex* totals) {
-    if (KIND == QUARTER && !TO_MODES) return;
+    if (KIND == CELL_SINE && TO_MODES) turn_odd_cells(line);
+    if (KIND == CELL_QUARTER) {
+        for (int p = afresh(threadIdx.x); p < LENGTH; p += BLOCK_X) line[p] = turns[LENGTH + p].re * line[p];
+    }
+    if (to_waves<TO_MODES>()) return;
     if (KIND == FOURIER && TO_MODES) return;
     Complex first_odd = {0, 0};
     for (int p = afresh(threadIdx.x); p <= LENGTH / 2; p += BLOCK_X) {
@@ -101,7 +122,7 @@ __device__ __forceinline__ void before_transform(const AnyLine& line, const Comp
             first_odd = first_odd + (p == 0 ? (real)0.5 : turn.re) * (a - b);
             line[p] = even - odd;
             if (p != 0 && q != p) line[q] = even + odd;
-        } else if (KIND == QUARTER) {
+        } else if (from_waves<TO_MODES>()) {
             const Complex turn = turns[p];
             const Complex a = line[p];
             if (p == 0) {
@@ -209,19 +230,80 @@ __device__ __forceinline__ void order_coefficients(const Line<false>& line, cons
     if (KIND == COSINE && LENGTH % 2 == 0 && threadIdx.x == 0) *ordered.last = middle;
 }
 
-// Of quarter waves and the Fourier transform.
+// The quarter wave of frequency k of both lines.
+template <class AnyLine>
+__device__ __forceinline__ Complex quarter_wave(const AnyLine& line, const Complex* turns, int k) {
+    if (k == 0) return line[0];
+    const int p = 2 * k <= LENGTH ? k : LENGTH - k;
+    const Complex a = line[p], b = line[LENGTH - p];
+    const Complex one = turns[p] * first_of(a, b), two = turns[p] * second_of(a, b);
+    return p == k ? Complex{one.re, two.re} : Complex{-one.im, -two.im};
+}
+
+// Of type IV: mode k is twice the quarter wave k less mode k - 1, so that with the sign of k it is a sum of waves.
+__device__ __forceinline__ real sign_of(int k) { return k % 2 ? (real)-1 : (real)1; }
+template <class AnyLine>
+__device__ __forceinline__ Complex term_of(const AnyLine& line, const Complex* turns, int k) {
+    return (k == 0 ? (real)1 : 2 * sign_of(k)) * quarter_wave(line, turns, k);
+}
+__device__ __forceinline__ Complex mode_of_sum(Complex sum, int k) { return (REVERSED ? (real)1 : sign_of(k)) * sum; }
+
+// The modes of type IV in the place of the spectrum, which the threads hold meanwhile.
+__device__ __forceinline__ void sum_waves(const Line<true>& line, const Complex* turns, Complex* totals) {
+    constexpr int EACH = (LENGTH + BLOCK_X - 1) / BLOCK_X;
+    const int lane = afresh(threadIdx.x);
+    Complex sums[EACH], sum = {0, 0};
+#pragma unroll
+    for (int n = 0; n < EACH; ++n) {
+        const int k = EACH * lane + n;
+        if (LENGTH % (EACH * BLOCK_X) && k >= LENGTH) continue;
+        sum = sum + term_of(line, turns, k);
+        sums[n] = sum;
+    }
+    const Complex before = sum_up_to_here(sum, totals) - sum;
+    __syncthreads();
+#pragma unroll
+    for (int n = 0; n < EACH; ++n) {
+        const int k = EACH * lane + n;
+        if (LENGTH % (EACH * BLOCK_X) && k >= LENGTH) continue;
+        line[position_of_cell(k)] = mode_of_sum(before + sums[n], k);
+    }
+}
+
+// The same to another line, BLOCK_X modes after the others, for lines of any length.
+__device__ __forceinline__ void sum_waves(const Line<false>& line, const Line<false>& ordered, const Complex* turns,
+                                          Complex* totals) {
+    __shared__ Complex carried[BLOCK_Y];
+    Complex before = {0, 0};
+    for (int first = 0; first < LENGTH; first += BLOCK_X) {
+        const int k = first + threadIdx.x;
+        Complex term = {0, 0};
+        if (k < LENGTH) term = term_of(line, turns, k);
+        const Complex sum = before + sum_up_to_here(term, totals);
+        if (threadIdx.x == BLOCK_X - 1) carried[threadIdx.y] = sum;
+        __syncthreads();
+        before = carried[threadIdx.y];
+        if (k < LENGTH) ordered[position_of_cell(k)] = mode_of_sum(sum, k);
+        __syncthreads();
+    }
+}
+
+// Of quarter waves, cells between walls of the same kind and the Fourier transform.
 template <bool TO_MODES, class AnyLine>
 __device__ __forceinline__ void after_transform(const AnyLine& line, const Complex* turns) {
-    if ((KIND == QUARTER && TO_MODES) || (KIND == FOURIER && !TO_MODES)) {
+    if (from_waves<TO_MODES>() || (KIND == FOURIER && !TO_MODES)) {
         // The transform was that of the conjugate. Quarter waves stay in the order in which the way back needs them.
-        for (int p = threadIdx.x; p < LENGTH; p += BLOCK_X) line[p] = conjugate(line[p]);
+        for (int p = threadIdx.x; p < LENGTH; p += BLOCK_X) {
+            const bool turned = KIND == CELL_SINE && 2 * p >= LENGTH;
+            line[p] = turned ? Complex{-line[p].re, line[p].im} : conjugate(line[p]);
+        }
         return;
     }
     for (int p = 1 + afresh(threadIdx.x); p <= LENGTH / 2; p += BLOCK_X) {
         const int q = LENGTH - p;
         const Complex a = line[p], b = line[q];
         const Complex one = first_of(a, b), two = second_of(a, b);
-        if (KIND == QUARTER) {
+        if (to_waves<TO_MODES>()) {
             const Complex first = turns[p] * one, second = turns[p] * two;
             line[p] = Complex{first.re, second.re};
             if (q != p) line[q] = Complex{-first.im, -second.im};
@@ -254,7 +336,7 @@ KERNEL poisson_transform(const real* from, real* to, int nx, int ny, int nz, ind
         return Line<true>{first, first + spaced(PADDED)};
     };
     const Line<true> line = line_of(threadIdx.y);
-    load_lines(a, group, from, line_of);
+    load_lines<FORWARD>(a, group, from, line_of);
     __syncthreads();
     // One code for both ways.
 #pragma unroll 1
@@ -263,7 +345,7 @@ KERNEL poisson_transform(const real* from, real* to, int nx, int ny, int nz, ind
             divide(a, group, line, Spectrum{spectrum_x, spectrum_y, spectrum_z, scale});
             __syncthreads();
         }
-        if (KIND == SINE || KIND == COSINE || !back) {
+        if (KIND == SINE || KIND == COSINE || KIND == CELL_QUARTER || !back) {
             before_transform<true>(line, turns, totals);
         } else {
             before_transform<false>(line, turns, totals);
@@ -272,6 +354,8 @@ KERNEL poisson_transform(const real* from, real* to, int nx, int ny, int nz, ind
         TransformOf<RADICES>::apply(line, roots);
         if (KIND == SINE || KIND == COSINE) {
             order_coefficients(line, totals);
+        } else if (KIND == CELL_QUARTER) {
+            sum_waves(line, turns, totals);
         } else if (back) {
             after_transform<false>(line, turns);
         } else {
@@ -279,7 +363,7 @@ KERNEL poisson_transform(const real* from, real* to, int nx, int ny, int nz, ind
         }
         __syncthreads();
     }
-    store_lines(a, group, to, line_of);
+    store_lines<BACKWARD>(a, group, to, line_of);
 }
 
 #else
@@ -298,7 +382,7 @@ KERNEL poisson_transform_gather(const real* from, real* lines, real* ends, index
     const Layout a = {nx, ny, nz, pitch, start_x, stop_x, start_y, stop_y, start_z, stop_z};
     const index_t pairs = BLOCK_Y * (index_t)blockIdx.x;
     const auto line_of = [&](int pair) { return line_in_memory(lines, ends, pairs + pair); };
-    load_lines(a, first + blockIdx.x, from, line_of);
+    load_lines<FORWARD>(a, first + blockIdx.x, from, line_of);
     __syncthreads();
     before_transform<FORWARD>(line_of(threadIdx.y), reinterpret_cast<const Complex*>(turns), totals);
 }
@@ -311,11 +395,14 @@ KERNEL poisson_transform_scatter(real* lines, real* ends, real* ordered, real* t
     __shared__ Complex totals[THREADS / 32];
     const Layout a = {nx, ny, nz, pitch, start_x, stop_x, start_y, stop_y, start_z, stop_z};
     const index_t pairs = BLOCK_Y * (index_t)blockIdx.x;
-    const bool orders = KIND == SINE || KIND == COSINE;
+    const bool orders = KIND == SINE || KIND == COSINE || KIND == CELL_QUARTER;
     const auto line_of = [&](int pair) { return line_in_memory(orders ? ordered : lines, ends, pairs + pair); };
     const Line<false> line = line_of(threadIdx.y);
-    if (orders) {
-        order_coefficients(line_in_memory(lines, ends, pairs + threadIdx.y), line, totals);
+    const Line<false> spectrum = line_in_memory(lines, ends, pairs + threadIdx.y);
+    if (KIND == CELL_QUARTER) {
+        sum_waves(spectrum, line, reinterpret_cast<const Complex*>(turns), totals);
+    } else if (orders) {
+        order_coefficients(spectrum, line, totals);
     } else {
         after_transform<FORWARD>(line, reinterpret_cast<const Complex*>(turns));
     }
@@ -324,7 +411,7 @@ KERNEL poisson_transform_scatter(real* lines, real* ends, real* ordered, real* t
         divide(a, first + blockIdx.x, line, Spectrum{spectrum_x, spectrum_y, spectrum_z, scale});
         __syncthreads();
     }
-    store_lines(a, first + blockIdx.x, to, line_of);
+    store_lines<!FORWARD>(a, first + blockIdx.x, to, line_of);
 }
 
 // ---- boundary values

@@ -6,6 +6,13 @@
 #define COSINE 1
 #define QUARTER 2
 #define FOURIER 3
+#define CELL_COSINE 4
+#define CELL_QUARTER 5
+#define CELL_SINE 6
+
+#define CELLS (KIND >= CELL_COSINE)
+// Equal cells between two walls of the same kind: transforms of type II, and of type III back.
+#define TYPE_TWO (KIND == CELL_COSINE || KIND == CELL_SINE)
 
 // The positions of nodes that are not fixed, and of modes: [START, STOP).
 #define START (KIND == SINE ? 1 : 0)
@@ -85,10 +92,26 @@ __device__ __forceinline__ Place place_of(const Layout& a, index_t group, int nu
     return line;
 }
 
+// Where node `n` lies on a line, or the other way round: a node lies at its number, or at LENGTH less its number. Of
+// cells the even ones come first, and then the odd ones backwards.
 __device__ __forceinline__ int node_of(int position) { return REVERSED ? LENGTH - position : position; }
+__device__ __forceinline__ int position_of_cell(int cell) {
+    const int n = REVERSED ? LENGTH - 1 - cell : cell;
+    return n % 2 ? LENGTH - 1 - n / 2 : n / 2;
+}
+__device__ __forceinline__ int cell_of(int position) {
+    const int n = 2 * position < LENGTH ? 2 * position : 2 * (LENGTH - position) - 1;
+    return REVERSED ? LENGTH - 1 - n : n;
+}
 
-// Calls visit(pair, part, p, place) for every position of the lines of a block: threads that run together visit
-// neighbours in memory. The part of a pair is 0 or 1.
+// The place in the array of the mode at a position. Those of type II and III lie in the order of their frequencies, and
+// the others as the nodes do.
+__device__ __forceinline__ int mode_of(int position) {
+    return TYPE_TWO ? position : CELLS ? cell_of(position) : node_of(position);
+}
+
+// Calls visit(pair, part, p, place) for every position of the lines of a block, or every cell: threads that run
+// together visit neighbours in memory. The part of a pair is 0 or 1.
 template <class Visit>
 __device__ __forceinline__ void for_each_value(const Layout& a, index_t group, Visit visit) {
     if (AXIS == 0) {
@@ -106,24 +129,32 @@ __device__ __forceinline__ void for_each_value(const Layout& a, index_t group, V
 
 __device__ __forceinline__ real& part_of(Complex& value, int part) { return part ? value.im : value.re; }
 
+// Where number p of for_each_value lies in the array, and on its line; NODES says whether the array has nodes, or
+// modes.
+__device__ __forceinline__ int place_in_array(int p) { return CELLS ? p : node_of(p); }
+template <bool NODES>
+__device__ __forceinline__ int place_on_line(int p) {
+    return CELLS && (NODES || !TYPE_TWO) ? position_of_cell(p) : p;
+}
+
 // From the array to lines; what holds no unknowns is zero. line_of(pair) is the line.
-template <class LineOf>
+template <bool NODES, class LineOf>
 __device__ __forceinline__ void load_lines(const Layout& a, index_t group, const real* from, LineOf line_of) {
     const index_t stride = a.stride();
     for_each_value(a, group, [&](int pair, int part, int p, const Place& place) {
         const auto line = line_of(pair);
-        Complex& to = KIND == COSINE && p == LENGTH ? *line.last : line[p];
-        part_of(to, part) = place.live ? from[place.origin + stride * node_of(p)] : (real)0;
+        Complex& to = KIND == COSINE && p == LENGTH ? *line.last : line[place_on_line<NODES>(p)];
+        part_of(to, part) = place.live ? from[place.origin + stride * place_in_array(p)] : (real)0;
     });
 }
 
 // From lines to the array.
-template <class LineOf>
+template <bool NODES, class LineOf>
 __device__ __forceinline__ void store_lines(const Layout& a, index_t group, real* to, LineOf line_of) {
     const index_t stride = a.stride();
     for_each_value(a, group, [&](int pair, int part, int p, const Place& place) {
         const auto line = line_of(pair);
-        Complex& from = KIND == COSINE && p == LENGTH ? *line.last : line[p];
-        if (place.live) to[place.origin + stride * node_of(p)] = part_of(from, part);
+        Complex& from = KIND == COSINE && p == LENGTH ? *line.last : line[place_on_line<NODES>(p)];
+        if (place.live) to[place.origin + stride * place_in_array(p)] = part_of(from, part);
     });
 }
