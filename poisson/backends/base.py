@@ -14,6 +14,7 @@ Outputs are arguments; operations may return before they have run (`read`, `to_h
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -427,6 +428,13 @@ class Operations(ABC):
     def widens(self) -> bool:
         """Whether `certify` computes in float64 for u in float32 and f in float64."""
         return False
+
+    def taken(self, f: Array, result: Reduction) -> tuple[float, float]:
+        """The norms that `take` found; of values in the memory of the caller that are not finite it tells."""
+        norms = self.backend.read(result)
+        if isinstance(f, CallersArray) and not math.isfinite(norms[0]):
+            f.refuse()
+        return norms
 
     def settled(self, f: Array) -> Array:
         """A source as an array of the backend: itself, or what `take` makes of one in the memory of the caller."""

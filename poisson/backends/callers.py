@@ -19,10 +19,11 @@ class CallersArray:
 
     `values` (array): of the shape of the backend's arrays. It must not change as long as it is used. `refuse`: called
     when a value may not be finite, to look for it and say so. `shift`: what is subtracted from every value. `exact`:
-    whether operations read the values as they are, and do not round them before.
+    whether operations read the values as they are, and do not round them before. `stays`: whether each of them reads
+    the values where they lie.
     """
 
-    exact = True
+    exact = stays = True
 
     def __init__(self, values: Any, refuse: Callable[[], object]) -> None:
         self.values = values

@@ -123,7 +123,7 @@ class Loader:
         if given is None or not given.exact:
             return None
         with backend.ordered():
-            setup.operations.integrate(given, None if backend.on_host else setup.f, setup.norms)
+            setup.operations.integrate(given, None if given.stays else setup.f, setup.norms)
         sums = backend.read(setup.norms)
         if not math.isfinite(sums[0]):
             self._look(discretisation.source)
@@ -165,7 +165,7 @@ class Loader:
 
     def _load_source(self, discretisation: Discretisation, faces: FaceTerms, given: Array | None) -> None:
         setup, backend = self._setup, self._setup.backend
-        if setup.given is not None and setup.reads_in_place:
+        if setup.given is not None and setup.given.stays and setup.reads_in_place:
             setup.source = setup.given
             return
         setup.source = setup.f

@@ -92,8 +92,9 @@ class Setup:
     @property
     def reads_in_place(self) -> bool:
         """Whether the method takes a source in the memory of the caller."""
-        plain = self.ledger is None and self.backend.on_host and self.backend.dtype == np.float64
-        return plain and registry.method_of(self.settings).in_place
+        plain = self.ledger is None and self.backend.dtype == np.float64
+        keeps = self.backend.keeps(self.operator.array_shape)  # what is recorded reads the same array at every call
+        return plain and not keeps and registry.method_of(self.settings).in_place
 
     def renew(self) -> Array:
         """The iterate, a new one if the last one was handed over; its values have no meaning."""
@@ -175,13 +176,14 @@ class Setup:
         if backend.on_host or isinstance(self.stand_in, SurfaceOperations):
             return
         u, direct = self.renew(), registry.method_of(self.settings).direct
-        f = u if self.reads_in_place else self.f  # either will do in the place of the source
+        # Any array will do in the place of the source.
+        f = (self.reads_in_place and backend.in_place(u, lambda: None)) or self.f
         solve = partial(self.method.solve, u, f, stopping=self.settings.stopping)
         # The first are wanted before the solve begins.
         backend.prepare(
-            partial(operations.residual, u, None, f, norms),
+            partial(operations.residual, u, None, u, norms),
             partial(backend.fill, u, 0.0),
-            partial(operations.certify, u, f, u, norms),
+            partial(operations.certify, u, u, u, norms),
         )
         with self.ledger.paused() if self.ledger else contextlib.nullcontext():
             # What comes after the first read of a direct method is for what rounding may leave.

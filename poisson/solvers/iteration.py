@@ -209,7 +209,7 @@ class Watch:
             self._operations.norm(f, self._result)
         else:
             self._operations.take(f, copy, self._result)
-        return self._backend.read(self._result)
+        return self._operations.taken(f, self._result)
 
     def follow(self, f: Array) -> None:
         """Take the source whose norms are known otherwise, in the place of `source`."""

@@ -163,6 +163,7 @@ def test_a_kernel_takes_a_source_however_it_lies(name: str, given: Any, dtype: A
     room[...] = np.random.default_rng(3).standard_normal(double)
     every_other = room[(*(slice(0, None, 2) for _ in shape[:-1]), slice(shape[-1]))]
     corner = room[tuple(map(slice, shape))]
+    u, r = backend.from_host(np.random.default_rng(5).standard_normal(shape)), backend.empty(shape)
     for values in (every_other, corner, corner[::-1], corner.copy()):
         out, result = backend.empty(shape), backend.reduction()
         operations.take(shifted(backend, values, 0.25), out, result)
@@ -174,6 +175,10 @@ def test_a_kernel_takes_a_source_however_it_lies(name: str, given: Any, dtype: A
         squares, largest = backend.read(result)
         assert squares == pytest.approx((expected.astype(np.float64) ** 2).sum(), rel=1e-13)
         assert largest == np.abs(expected).max()
+        operations.certify(u, shifted(backend, values, 0.25), r, result)
+        norms = backend.read(result)
+        operations.residual(u, out, r, result)
+        assert norms == backend.read(result)
 
 
 def test_what_a_kernel_reads_where_it_lies() -> None:

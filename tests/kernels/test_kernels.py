@@ -145,6 +145,7 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator, *, along_axes: 
     given: Any = backend.in_place(np.empty(fine.array_shape), lambda: None)
     backend.bind(fine).take(given, u, backend.reduction())
     backend.bind(fine).integrate(given, None, backend.reduction())
+    backend.bind(fine).certify(u, given, out, backend.reduction())
     ends = 2 * fine.dimension
     cube = operator((9,) * fine.dimension, (Rule.FIXED,) * ends)
     faces = backend.face_fields(cube, (True,) * ends, cube.lattice)
@@ -170,11 +171,16 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
         u, f = (backend.empty(a.array_shape) for _ in range(2))
         backend.bind(Inverse(a)).solve(f, u)
     faces: Any = {"phi": "periodic", "r_upper": 0.0}
-    disc = Problem.on_box((9, 16), upper=(1.0, 2.0 * np.pi), boundary=faces, system="polar")
-    radial = Discretisation(disc).operator_on(backend).separable
-    assert radial is not None
-    u, f = (backend.empty(radial.array_shape) for _ in range(2))
-    backend.bind(Inverse(radial)).solve(f, u)
+    open_above: Any = {"all": 0.0, "x_lower": {"neumann": 0.0}}
+    for problem in (
+        Problem.on_box((9, 16), upper=(1.0, 2.0 * np.pi), boundary=faces, system="polar"),
+        Problem.on_box((512, 24), boundary=open_above, centring="cell"),
+        Problem.on_box((1 << 15, 3), y=np.linspace(0.0, 1.0, 3) ** 2, boundary=open_above, centring={"x": "cell"}),
+    ):
+        separable = Discretisation(problem).operator_on(backend).separable
+        assert separable is not None
+        u, f = (backend.empty(separable.array_shape) for _ in range(2))
+        backend.bind(Inverse(separable)).solve(f, u)
     part = replace(a, lattice=a.lattice.part(like.dimension - 1, 0, 2, 1))
     slab = backend.bind(DividedInverse(part))
     u, f, plane = (backend.empty(shape) for shape in (part.array_shape, part.array_shape, (1, slab.eigenvalues.size)))

@@ -61,10 +61,11 @@ def test_arrays_on_a_device_stay_there(
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "handed over"])
-def test_u_may_overwrite_its_source_on_a_device(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_u_may_overwrite_its_source_on_a_device(precision: str, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poisson.backends.gpu.backend.KEPT_NODES", 1 << 21 if kept else 0)
-    solver = Solver(Problem.on_box((16, 9)), "fft", "gpu", "float32", rtol=1e-5)
-    f = source((9, 16)).astype(np.float32)
+    solver = Solver(Problem.on_box((16, 9)), "fft", "gpu", precision, rtol=1e-5)
+    f = source((9, 16)).astype(precision)
     expected = solver.solve(f)
     given = OnDevice(runtime_of(solver), f)
     found = solver.solve(given, out=given.there)
@@ -72,9 +73,15 @@ def test_u_may_overwrite_its_source_on_a_device(kept: bool, monkeypatch: pytest.
     assert (found.residual, found.status) == (expected.residual, expected.status)
 
 
-@pytest.mark.parametrize("method", ["fft", "multigrid", "cg", "sor", "chebyshev", "jacobi"])
+@pytest.mark.parametrize(
+    ("method", "kept"),
+    [("fft", False), *((each, True) for each in ("fft", "multigrid", "cg", "sor", "chebyshev", "jacobi"))],
+)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_value_on_a_device_that_is_not_finite_is_refused(value: float, method: str) -> None:
+def test_a_value_on_a_device_that_is_not_finite_is_refused(
+    value: float, method: str, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poisson.backends.gpu.backend.KEPT_NODES", 1 << 21 if kept else 0)
     solver = Solver(Problem.on_box((9, 9)), method, "gpu", max_iterations=30)
     f = source((9, 9))
     for place, given in (((4, 3), "f"), ((0, 3), "f"), ((4, 3), "initial")):

@@ -90,6 +90,11 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         self.march("stencil", name, arguments, result, given(f), in_parts=True)
 
     def certify(self, u: Array, f: Array, work: Array, result: Reduction) -> None:
+        if isinstance(f, GivenArray) and f.stays:
+            source = (f.values, *distances(f.values), np.float64(f.shift))
+            defines: tuple[str, ...] = ("-DKEPT=0", f"-DGIVEN={TYPES[f.values.dtype]}")
+            self.march("stencil", "certify", (u, *source, *self.geometry), result, defines)
+            return
         arguments, defines = (u, self.settled(f), work, *self.geometry), ("-DKEPT=0",)
         self.march("stencil", "residual_norm", arguments, result, defines, in_parts=True)
 

@@ -21,7 +21,8 @@ class GivenArray(CallersArray):
 
     def __init__(self, values: Any, refuse: Callable[[], object], on_device: bool, exact: bool) -> None:
         super().__init__(values, refuse)
-        self.on_device, self.exact = on_device, on_device or exact
+        self.on_device = self.stays = on_device
+        self.exact = on_device or exact
 
 
 def lies_in_rows(values: Any) -> bool:

@@ -32,6 +32,7 @@ from poisson.backends.spectra import (
 from poisson.backends.transforms import links_of_boundary
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
+from poisson.mesh.spectrum import Transform
 
 FACTORS = (*RADICES, 7, 11, 13)
 """The factors of a length that kernels have; other lengths are convolutions."""
@@ -41,8 +42,8 @@ convolution, whose factors need more registers, has twice as many in blocks of h
 THREADS = 1024
 RESIDENT_THREADS = (1024, 896, 640)
 """Threads that a multiprocessor must be able to hold, which leaves 64 registers to each where all factors are 8, 72
-where all are `RADICES`, and 96 elsewhere: threads wait for shared memory and for each other, and more of them hide that
-better than more registers do, as long as none are spilled."""
+where all are `RADICES`, and 96 elsewhere and for type IV: threads wait for shared memory and for each other, and more
+of them hide that better than more registers do, as long as none are spilled. Other cells have one class more."""
 ROW_THREADS = 128
 """The fewest threads of a block that transforms rows."""
 COLUMN_BYTES = 32
@@ -76,15 +77,18 @@ class Block:
         return Shape(self.lanes, self.pairs, 1, resident=self.resident)
 
 
-def block_of(length: int, axis: int, itemsize: int, shared_bytes: int) -> Block | None:
+def block_of(
+    length: int, axis: int, itemsize: int, shared_bytes: int, kind: Transform = Transform.SINE
+) -> Block | None:
     """The block for lines in shared memory; None where there is none.
 
     `length`: intervals of a line. `axis`: the axis of the lines; 0 is x. `itemsize`: bytes of a real value.
-    `shared_bytes`: bytes that a block can have.
+    `shared_bytes`: bytes that a block can have. `kind`: the transform.
     """
     values, factors = steps_of(length)
     others = values > length or not {*factors} <= {*RADICES}
-    threads = RESIDENT_THREADS[2 if others else {*factors} != {RADICES[0]}]
+    registers = ({*factors} != {RADICES[0]}) + (kind > Transform.FOURIER)
+    threads = RESIDENT_THREADS[2 if others or kind is Transform.CELL_QUARTER else registers]
     of_thread, most = (VALUES, THREADS) if values == length else (2 * VALUES, THREADS // 2)
     pairs = COLUMN_BYTES // (2 * itemsize) if axis else max(1, ROW_THREADS // _lanes(values, of_thread))
     while pairs:
@@ -226,7 +230,9 @@ class TransformLauncher:
 
     def block(self, line: Line) -> Block | None:
         """`block_of` on this device."""
-        return block_of(line.length, line.axis, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes)
+        return block_of(
+            line.length, line.axis, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes, line.kind
+        )
 
     def table_of(self, values: NDArray[Any]) -> Any:
         """Real or complex values on the device, in this backend's type."""

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The operator on nodes: laplacian, boundary_conditions, residual and sweep.
 //
-// Options, beside those of the prelude and operator.h: KEPT (0: a residual is wanted for its norm alone).
+// Options, beside those of the prelude and operator.h: KEPT (0: a residual is wanted for its norm alone), GIVEN (the
+// type of a source in the memory of the caller, which `certify` reads).
 
 #ifndef KEPT
 #define KEPT 1
@@ -146,18 +147,28 @@ KERNEL poisson_boundary_conditions(const real* __restrict__ u, real* __restrict_
     out[row + i] = fixed || is_masked(links, 0) ? (real)0 : au;
 }
 
+// An array of the backend as a source; zero without one.
+struct Source {
+    const real* __restrict__ f;
+
+    __device__ __forceinline__ Pack at(const Place& place) const {
+        Pack source = {};
+        if (SOURCE) source = load(f + place.offset);
+        return source;
+    }
+};
+
 // r = f - A u, or out = u + scale (f - A u); zero or u at fixed nodes. With a norm, the sum of squares and the maximum
 // of |f - A u| over the nodes of this block go to `result`.
-template <bool RELAX, bool NORM>
-__device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, const real* __restrict__ f,
+template <bool RELAX, bool NORM, class AnySource>
+__device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, const AnySource& f,
                                                   real* __restrict__ out, const Operator& a, real scale,
                                                   double* partial, double* result) {
     if (!a.block.works) return;
     Norms norms;
     march(Values{u}, a,
           [&](const Place& at, const Pack& centre, const Pack& au, const Links& links, const bool (&fixed)[WIDTH]) {
-              Pack source = {};
-              if (SOURCE) source = load(f + at.offset);
+              const Pack source = f.at(at);
               Pack after;
 #pragma unroll
               for (int n = 0; n < WIDTH; ++n) {
@@ -172,20 +183,49 @@ __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, co
 
 KERNEL poisson_residual(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r,
                         OPERATOR_PARAMETERS PART_PARAMETERS) {
-    residual_or_sweep<false, false>(u, f, r, OPERATOR_FOR(BLOCK), 0, 0, 0);
+    residual_or_sweep<false, false>(u, Source{f}, r, OPERATOR_FOR(BLOCK), 0, 0, 0);
 }
 
 KERNEL poisson_residual_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r,
                              OPERATOR_PARAMETERS PART_PARAMETERS, double* partial, double* result) {
-    residual_or_sweep<false, true>(u, f, r, OPERATOR_FOR(BLOCK), 0, partial, result);
+    residual_or_sweep<false, true>(u, Source{f}, r, OPERATOR_FOR(BLOCK), 0, partial, result);
 }
 
 KERNEL poisson_sweep(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,
                      OPERATOR_PARAMETERS, real scale PART_PARAMETERS) {
-    residual_or_sweep<true, false>(u, f, out, OPERATOR_FOR(BLOCK), scale, 0, 0);
+    residual_or_sweep<true, false>(u, Source{f}, out, OPERATOR_FOR(BLOCK), scale, 0, 0);
 }
 
 KERNEL poisson_sweep_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,
                           OPERATOR_PARAMETERS, real scale PART_PARAMETERS, double* partial, double* result) {
-    residual_or_sweep<true, true>(u, f, out, OPERATOR_FOR(BLOCK), scale, partial, result);
+    residual_or_sweep<true, true>(u, Source{f}, out, OPERATOR_FOR(BLOCK), scale, partial, result);
 }
+
+#ifdef GIVEN
+
+// A source less `shift` in the memory of the caller: in rows of its own distances, and maybe its own type.
+struct CallersSource {
+    const GIVEN* __restrict__ f;
+    index_t pitch, plane;
+    double shift;
+    int nx;
+
+    __device__ __forceinline__ Pack at(const Place& place) const {
+        const GIVEN* const from = f + plane * place.k + pitch * place.j + place.i;
+        Pack source = {};
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n) {
+            if (place.i + n < nx) source.node[n] = (real)((double)from[n] - shift);
+        }
+        return source;
+    }
+};
+
+// The norm of f - A u.
+KERNEL poisson_certify(const real* __restrict__ u, const GIVEN* __restrict__ f, index_t f_pitch, index_t f_plane,
+                       double shift, OPERATOR_PARAMETERS, double* partial, double* result) {
+    residual_or_sweep<false, true>(u, CallersSource{f, f_pitch, f_plane, shift, nx}, (real*)0, OPERATOR_FOR(BLOCK), 0,
+                                   partial, result);
+}
+
+#endif
