@@ -43,6 +43,7 @@ class ChosenMethod(Method):
         operator = operations.operator
         products = operator.links is not None and has_products(operations.backend, operator)
         self._chain = (settings, *alternatives(settings, products))
+        self._patience = {each: self._patience_with(each) for each in self._chain}
 
     def run(self, task: Task) -> SolveResult:
         """Solve A u = f (`Method.run`). The methods go on from the iterate of the one before, to the same target."""
@@ -51,7 +52,7 @@ class ChosenMethod(Method):
         if first != self._chain[0]:
             f = self._operations.settled(f)
         instead = stopping.begun.instead if stopping.begun else ""
-        patient, shown = replace(stopping, patience=self._patience(first)), partial(_named, interrupted, instead)
+        patient, shown = replace(stopping, patience=self._patience[first]), partial(_named, interrupted, instead)
         result = self._methods[first].run(Task(u, f, patient, observer, shown))
         for settings in others:
             if not _stalled(result) or result.iterations >= stopping.max_iterations or not self._stands_by(settings):
@@ -65,7 +66,7 @@ class ChosenMethod(Method):
                 self._operations.backend.axpby(1.0, result.u, 0.0, u)
             begun = Begun(result.iterations, result.target, result.history, same=False)
             instead = describe(settings, "")
-            patient = replace(stopping, begun=begun, patience=self._patience(settings))
+            patient = replace(stopping, begun=begun, patience=self._patience[settings])
             later, shown = Later(observer, 0) if observer else None, partial(_named, interrupted, instead)
             result = self._methods[settings].run(Task(u, f, patient, later, shown))
             first = settings
@@ -96,7 +97,7 @@ class ChosenMethod(Method):
                 return self._chain[place:]
         return self._chain
 
-    def _patience(self, settings: SolverSettings) -> Patience | None:
+    def _patience_with(self, settings: SolverSettings) -> Patience | None:
         """The progress expected of a method: more of it where the next one differs in the coarse grids alone."""
         place = self._chain.index(settings)
         following = self._chain[place + 1 : place + 2]
