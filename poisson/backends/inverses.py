@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from poisson.discrete.inverse import FaceValues
 
 Array = Any
+Reduction = Any
 Norms = tuple[float, float]
 
 
@@ -26,6 +27,14 @@ class InverseOperations(ABC):
 
         Where fixed nodes hold nothing (`Inverse.held`), u has zeros there, which need not be read.
         """
+
+    def solve_from(self, f: Array, work: Array, u: Array, source: Reduction, left: Reduction) -> bool:
+        """The same where fixed nodes hold nothing, for f in the memory of the caller, which keeps its values.
+
+        `work` (array): loses its values. `source`, `left`: get the norms of f and of f − A u, as `Operations.take` and
+        `certify`. Returns: false where this solution reads no such f; then nothing has changed.
+        """
+        return False
 
 
 class CertifyingInverse(InverseOperations):

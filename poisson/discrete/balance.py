@@ -108,7 +108,8 @@ def _flux(discretisation: Discretisation, xp: ModuleType) -> tuple[float, float]
     grid, lattice, own = discretisation.problem.lattice, discretisation.whole_lattice, discretisation.ranges
     flux = scale = 0.0
     for face, where in sampling.faces(grid, Rule.MIRROR, own):
-        if number(discretisation.problem.faces[face].value) == 0.0:
+        value = discretisation.problem.faces[face].value
+        if value is not None and number(value) == 0.0:
             continue  # what so many faces have is not worth a dozen small calls of a device's module
         g = discretisation.through(xp, face, own, sampling.face_source)
         on_it = zip(own, where, strict=True)

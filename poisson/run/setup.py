@@ -176,9 +176,9 @@ class Setup:
         if backend.on_host or isinstance(self.stand_in, SurfaceOperations):
             return
         u, direct = self.renew(), registry.method_of(self.settings).direct
-        # Any array will do in the place of the source.
-        f = (self.reads_in_place and backend.in_place(u, lambda: None)) or self.f
-        solve = partial(self.method.solve, u, f, stopping=self.settings.stopping)
+        # Any array will do in the place of the source, and of one in the memory of the caller.
+        sources = [u if self.reads_in_place else self.f]
+        sources += [given for given in (backend.in_place(u, lambda: None),) if given and self.reads_in_place]
         # The first are wanted before the solve begins.
         backend.prepare(
             partial(operations.residual, u, None, u, norms),
@@ -187,7 +187,9 @@ class Setup:
         )
         with self.ledger.paused() if self.ledger else contextlib.nullcontext():
             # What comes after the first read of a direct method is for what rounding may leave.
-            backend.prepare(solve, reads=1 if direct else MOST_READS)
+            for f in sources:
+                solve = partial(self.method.solve, u, f, stopping=self.settings.stopping)
+                backend.prepare(solve, reads=1 if direct else MOST_READS)
 
     def take_boundary(self, discretisation: Discretisation) -> None:
         """Set `data` and `boundary`; u loses its values.

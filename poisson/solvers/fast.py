@@ -49,7 +49,7 @@ class FastTransform(Method):
         self._operations = operations
         self._backend = operations.backend
         self._error: Array | None = None
-        self._norms = backend.reduction()
+        self._norms, self._source = backend.reduction(), backend.reduction()
         self._kept: Array | None = None
         self.refresh()
 
@@ -106,8 +106,12 @@ class FastTransform(Method):
             source, guess, first = self._at_once.norms(guess=values)
             watch.follow(f)
         else:
-            source = watch.source(f, other())
-            guess = (0.0, 0.0) if source[1] > 0.0 else residual()
+            if solver is self._unheld and solver.solve_from(f, other(), u, self._source, norms):
+                source, first = operations.taken(f, self._source), backend.read(norms)
+                watch.follow(f)
+            else:
+                source = watch.source(f, other())
+            guess = (0.0, 0.0) if source[1] > 0.0 or first else residual()
         status = watch.begin(source, None if source[1] > 0.0 else guess, lambda: pair[0])
         done, best, now = 0, float("inf"), None
         while status is None:

@@ -24,6 +24,7 @@ from support.emulation import EmulatedRuntime
 from support.operators import AXIS_RULES, name_of, operator, pairs_of_rules, random_array, rules_of
 
 from poisson.backends.base import Backend
+from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.launch import Launcher
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp.backend import OFFLOADED
@@ -361,6 +362,44 @@ def test_arrays_on_a_gpu_of_openmp_are_solved_as_copies(dtype: Any, monkeypatch:
     assert agree(backend, a, ["take", "integrate", "certify"]) == 6
     assert isinstance(backend.bind(Inverse(a)), TransformsOfCopies)
     check(backend, a)
+
+
+@pytest.mark.parametrize("name", ["emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("by_library", [False, True])
+def test_a_source_is_read_where_it_lies(
+    name: str, dtype: Any, by_library: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the bits of a copy, and the norms that `take` and `certify` find; the source keeps its values."""
+    if by_library:
+        monkeypatch.setattr(EmulatedRuntime, "shared_bytes", 1 << 9)
+    monkeypatch.setattr("poisson.backends.gpu.eigenvectors.LEAST_CHAINS", 1)
+    backend = ALL_BACKENDS[name](dtype)
+    assert isinstance(backend, GpuBackend)
+    sine, wraps = Axis.between(0.0, 1.0, 9, (F, F)), Axis.between(0.0, 1.0, 7, (Rule.WRAP,) * 2)
+    stretched = Axis.placed(Nodes(np.linspace(0.1, 1.0, 6) ** 1.5, (D, N)))
+    for axes in ((sine, Axis.single()), (equal(9, (D, N)), wraps), (sine, wraps, stretched), (stretched, stretched)):
+        a = Operator(Lattice(axes), 0.3)
+        room = backend.runtime.allocate(2 * math.prod(a.array_shape), np.float64).reshape(2, *a.array_shape)
+        room[...] = backend.runtime.xp.asarray(random_array(room.shape, np.float64, 3))
+        given = backend.in_place(room[1], pytest.fail)
+        assert given is not None
+        given.shift = 0.25
+        u, work, r = (backend.empty(a.array_shape) for _ in range(3))
+        norms, source, left = (backend.reduction() for _ in range(3))
+        backend.fill(u, 0.0)
+        inverse, operations = backend.bind(Inverse(a, held=False)), backend.bind(a)
+        assert inverse.solve_from(given, work, u, source, left) == (axes != (stretched, stretched))
+        if axes == (stretched, stretched):
+            continue
+        expected = backend.empty(a.array_shape)
+        backend.fill(expected, 0.0)
+        operations.take(given, work, norms)
+        assert backend.read(norms) == pytest.approx(backend.read(source), rel=1e-14)
+        inverse.solve(work, expected)
+        np.testing.assert_array_equal(backend.to_host(u), backend.to_host(expected))
+        operations.certify(u, given, r, norms)
+        assert backend.read(norms) == backend.read(left)
+        np.testing.assert_array_equal(backend.runtime.download(room), random_array(room.shape, np.float64, 3))
 
 
 def test_large_sizes_keep_their_digits(any_backend: Backend) -> None:

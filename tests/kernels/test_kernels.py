@@ -181,6 +181,8 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
         assert separable is not None
         u, f = (backend.empty(separable.array_shape) for _ in range(2))
         backend.bind(Inverse(separable)).solve(f, u)
+        given, norms = backend.in_place(f, lambda: None), backend.reduction()
+        backend.bind(Inverse(separable, held=False)).solve_from(given, f, u, norms, norms)
     part = replace(a, lattice=a.lattice.part(like.dimension - 1, 0, 2, 1))
     slab = backend.bind(DividedInverse(part))
     u, f, plane = (backend.empty(shape) for shape in (part.array_shape, part.array_shape, (1, slab.eigenvalues.size)))

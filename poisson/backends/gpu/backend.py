@@ -25,7 +25,7 @@ from poisson.backends.gpu.device_transforms import GpuTransforms
 from poisson.backends.gpu.eigenvectors import GpuEigenvectors
 from poisson.backends.gpu.grid_transfer import GpuInterpolation, GpuTransfer
 from poisson.backends.gpu.krylov import KrylovOperations
-from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
+from poisson.backends.gpu.launch import Launcher, Result, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import mask_of, masked
 from poisson.backends.gpu.parts import find
 from poisson.backends.gpu.probe import GpuProbe
@@ -91,12 +91,18 @@ class GpuOperations(KrylovOperations, SmoothOperations):
 
     def certify(self, u: Array, f: Array, work: Array, result: Reduction) -> None:
         if isinstance(f, GivenArray) and f.stays:
-            source = (f.values, *distances(f.values), np.float64(f.shift))
-            defines: tuple[str, ...] = ("-DKEPT=0", f"-DGIVEN={TYPES[f.values.dtype]}")
-            self.march("stencil", "certify", (u, *source, *self.geometry), result, defines)
+            self.certify_given(u, f, None, result)
             return
         arguments, defines = (u, self.settled(f), work, *self.geometry), ("-DKEPT=0",)
         self.march("stencil", "residual_norm", arguments, result, defines, in_parts=True)
+
+    def certify_given(self, u: Array, f: GivenArray, source: Result | None, left: Result) -> None:
+        """The norms of f − A u, and with a `source` those of f, which lies in the memory of the caller."""
+        blocks = math.prod(self.marched("sweep_norm")[1])
+        place = (None, None) if source is None else (self.backend.shared.partial_of(blocks, 1), source.argument)
+        values = (f.values, *distances(f.values), np.float64(f.shift))
+        defines = ("-DKEPT=0", f"-DGIVEN={TYPES[f.values.dtype]}")
+        self.march("stencil", "certify", (u, *values, *self.geometry, *map(or_null, place)), left, defines)
 
     # ---- vectors
 
@@ -165,9 +171,22 @@ class GpuInverse(InverseOperations):
         transformed = lattice.angle is None and all(axis.transform is not None for axis in lattice.axes)
         made = GpuTransforms if transformed else GpuEigenvectors
         self._way = made(backend, inverse.operator, inverse.held)
+        self._backend, self._operator = backend, inverse.operator
 
     def solve(self, f: Array, u: Array) -> None:
         self._way.solve(f, u)
+
+    def solve_from(self, f: Array | GivenArray, work: Array, u: Array, source: Result, left: Result) -> bool:
+        if not (isinstance(f, GivenArray) and f.stays and self._way.solve_from(f, work, u)):
+            return False
+        self._operations.certify_given(u, f, source, left)
+        return True
+
+    @cached_property
+    def _operations(self) -> GpuOperations:
+        operations = self._backend.bind(self._operator)
+        assert isinstance(operations, GpuOperations)
+        return operations
 
 
 class GpuDifferences(DifferenceOperations):

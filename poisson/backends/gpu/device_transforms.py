@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array
+from poisson.backends.gpu.callers import TYPES, GivenArray, distances
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.shapes import LANES, Shape
 from poisson.backends.gpu.tridiagonal import Tridiagonal, block_of_systems
@@ -151,7 +152,9 @@ class TransformLauncher:
         inner = [free(operator, axis) for axis in range(operator.dimension)]
         ends = [np.int32(end) for part in (*inner, slice(0, 1))[:3] for end in (part.start, part.stop)]
         # The arguments nx, ny, nz, pitch and the nodes of each axis that are not fixed.
-        self._layout = (*(np.int32(nodes) for nodes in shape), np.int64(backend.pitch_of(shape[0])), *ends)
+        pitch = backend.pitch_of(shape[0])
+        self._layout = (*(np.int32(nodes) for nodes in shape), np.int64(pitch), *ends)
+        self._own = np.int64(pitch), np.int64(pitch * shape[1])
 
     def take_boundary(self, f: Array, u: Array) -> None:
         """f += what the fixed nodes of u contribute to the equations of their neighbours."""
@@ -179,22 +182,36 @@ class TransformLauncher:
             self.backend.launch("transform", "transform_boundary", FACE_SHAPE, None, grid, arguments, _ANY_LINE)
 
     def transform(
-        self, line: Line, block: Block, source: Array, target: Array, ways: tuple[bool, bool], tables: Sequence[Any]
+        self,
+        line: Line,
+        block: Block,
+        source: Array | GivenArray,
+        target: Array,
+        ways: tuple[bool, bool],
+        tables: Sequence[Any],
     ) -> None:
         """Lines of `source` to their modes, back from them, or both with the division between, in shared memory."""
         padded, factors = steps_of(line.length)
-        defines = (*_defines(line, ways), f"-DRADICES={','.join(map(str, factors))}", f"-DPADDED={padded}")
+        values, given = self._read(source)
+        defines = (*_defines(line, ways), f"-DRADICES={','.join(map(str, factors))}", f"-DPADDED={padded}", *given)
         groups = groups_of(line.operator, line.axis, block.pairs)
-        arguments = (source, target, *self._layout, *tables)
+        arguments = (*values, target, *self._layout, *tables)
         shared = block.shared_bytes
         self.backend.launch("transform", "transform", block.shape, None, (groups, 1, 1), arguments, defines, shared)
 
     def gather(
-        self, line: Line, source: Array, lines: Sequence[Any], part: tuple[int, int], to_modes: bool, turns: Any
+        self,
+        line: Line,
+        source: Array | GivenArray,
+        lines: Sequence[Any],
+        part: tuple[int, int],
+        to_modes: bool,
+        turns: Any,
     ) -> None:
         """Gather so many groups of lines from a first one on, ready for the vendor's transform."""
-        arguments = (source, *lines[:2], np.int64(part[0]), *self._layout, turns)
-        defines = _defines(line, (to_modes, not to_modes))
+        values, given = self._read(source)
+        arguments = (*values, *lines[:2], np.int64(part[0]), *self._layout, turns)
+        defines = (*_defines(line, (to_modes, not to_modes)), *given)
         self.backend.launch("transform", "transform_gather", LIBRARY_SHAPE, None, (part[1], 1, 1), arguments, defines)
 
     def scatter(
@@ -211,6 +228,13 @@ class TransformLauncher:
         arguments = (*lines, target, np.int64(part[0]), *self._layout, *tables)
         defines = (*_defines(line, (to_modes, not to_modes)), f"-DDIVIDE={int(divided)}")
         self.backend.launch("transform", "transform_scatter", LIBRARY_SHAPE, None, (part[1], 1, 1), arguments, defines)
+
+    def _read(self, source: Array | GivenArray) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        """The arguments that say where values come from, and their type if they are in the memory of the caller."""
+        if isinstance(source, GivenArray):
+            values = source.values
+            return (values, *distances(values), np.float64(source.shift)), (f"-DGIVEN={TYPES[values.dtype]}",)
+        return (source, *self._own, np.float64(0.0)), ()
 
     def complex_lines(self, count: int, length: int) -> tuple[Sequence[Any], Callable[[], None]]:
         """Memory for lines, for one more value of each and for the lines again; a call that transforms the lines."""
@@ -275,7 +299,7 @@ class _InSharedMemory:
         self._block = block
         self._tables = (launcher.table_of(tables_of(line.length)), launcher.table_of(line.turns()), *tables)
 
-    def __call__(self, source: Array, target: Array, to_modes: bool, to_nodes: bool) -> None:
+    def __call__(self, source: Array | GivenArray, target: Array, to_modes: bool, to_nodes: bool) -> None:
         self._launcher.transform(self._line, self._block, source, target, (to_modes, to_nodes), self._tables)
 
 
@@ -293,11 +317,11 @@ class _ByLibrary:
         self._turns = launcher.table_of(line.turns())
         self._tables = (self._turns, *tables)
 
-    def __call__(self, source: Array, target: Array, to_modes: bool, to_nodes: bool) -> None:
+    def __call__(self, source: Array | GivenArray, target: Array, to_modes: bool, to_nodes: bool) -> None:
         if to_modes:
-            self._apply(source, source if to_nodes else target, True, to_nodes)
+            self._apply(source, target, True, to_nodes)
         if to_nodes:
-            self._apply(source, target, False, False)
+            self._apply(target if to_modes else source, target, False, False)
 
     def _apply(self, source: Array, target: Array, to_modes: bool, divided: bool) -> None:
         for first in range(0, self._groups, self._batch):
@@ -307,7 +331,7 @@ class _ByLibrary:
             self._launcher.scatter(self._line, self._lines, target, part, to_modes, divided, self._tables)
 
 
-AxisTransform = Callable[[Array, Array, bool, bool], None]
+AxisTransform = Callable[[Array | GivenArray, Array, bool, bool], None]
 """From one array to another, or in place; whether to the modes, and whether back."""
 
 
@@ -348,13 +372,18 @@ class GpuTransforms:
 
     def solve(self, f: Array, u: Array) -> None:
         """u = A⁻¹ f (`InverseOperations.solve`)."""
-        if not self._transforms:
-            return
-        if self._held:
+        if self._held and self._transforms:
             self._launcher.take_boundary(f, u)
+        self.solve_from(f, f, u)
+
+    def solve_from(self, f: Array | GivenArray, work: Array, u: Array) -> bool:
+        """The same for zeros at fixed nodes, where f keeps its values; false where nothing is done."""
+        if not self._transforms:
+            return False
         *others, last = self._transforms
         for transform in others:
-            transform(f, f, True, False)
-        last(f, f if others else u, True, True)
+            transform(f if transform is others[0] else work, work, True, False)
+        last(work if others else f, work if others else u, True, True)
         for transform in reversed(others):
-            transform(f, u if transform is others[0] else f, False, True)
+            transform(work, u if transform is others[0] else work, False, True)
+        return True

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array
+from poisson.backends.gpu.callers import GivenArray
 from poisson.backends.gpu.device_transforms import TransformLauncher, axis_transform
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.slabs import SLAB_SHAPE
@@ -97,11 +98,19 @@ class GpuEigenvectors:
         elif self._backend.shared.launching:
             with self._backend.runtime.in_order():
                 take_boundary(self._operator, f, u, self._backend.runtime.xp.asarray)
+        if not self.solve_from(f, f, u):
+            self._solve_modes(f, u)
+
+    def solve_from(self, f: Array | GivenArray, work: Array, u: Array) -> bool:
+        """The same for zeros at fixed nodes, where f keeps its values; false where no axis has a transform."""
+        if not self._transforms or not self._live:
+            return False
         for transform in self._transforms:
-            transform(f, f, True, False)
-        self._solve_modes(f, f if self._transforms else u)
+            transform(f if transform is self._transforms[0] else work, work, True, False)
+        self._solve_modes(work, work)
         for transform in reversed(self._transforms):
-            transform(f, u if transform is self._transforms[0] else f, False, True)
+            transform(work, u if transform is self._transforms[0] else work, False, True)
+        return True
 
     def _solve_modes(self, f: Array, out: Array) -> None:
         shared, runtime = self._backend.shared, self._backend.runtime

@@ -64,7 +64,7 @@ class RecordedLaunches:
         self._backend = backend
         self._function = function
         self._replay: Callable[[], None] | None = None
-        self._partial: Any = None
+        self._partials: tuple[Any, ...] = ()
         # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
         before, backend.shared.recordable = backend.shared.recordable, True
         with backend.shared.without_launches() as self._wanted:
@@ -80,8 +80,8 @@ class RecordedLaunches:
             self._wanted.clear()
             recordable, function = self._recordable, self._function
             self._replay = self._backend.runtime.capture(function) if recordable else function
-        # The address of the buffer of its reductions was recorded, and there may be a larger one by the next call.
-        self._partial = shared.partial
+        # The addresses of the buffers of its reductions were recorded, and there may be larger ones by the next call.
+        self._partials = (*shared.partials,)
 
     def __call__(self) -> None:
         if not self._backend.launching:

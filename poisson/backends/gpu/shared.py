@@ -105,16 +105,16 @@ class Kernels:
 class Shared:
     """The state that the backends of both types on one device share.
 
-    `kernels`: those asked for so far. `partial` (array): a counter and the parts of the blocks in a reduction; launches
-    run in order, so one is enough. `overlap`: what goes on beside launches. `recordable`: whether all that was noted
-    since this was set can be recorded.
+    `kernels`: those asked for so far. `partials` (arrays): each a counter and the parts of the blocks in a reduction;
+    launches run in order, so one for each reduction of a launch is enough. `overlap`: what goes on beside launches.
+    `recordable`: whether all that was noted since this was set can be recorded.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.kernels = Kernels(runtime)
         self.overlap = Overlap(runtime)
-        self.partial = self._zeros(2)
+        self.partials = [self._zeros(2), self._zeros(2)]
         self.recordable = True
         self._noted: Wanted | None = None
         self._norm, self._launches = 1.0, 0
@@ -125,13 +125,13 @@ class Shared:
         """Whether a launch is to run; otherwise its kernel is only noted."""
         return self._noted is None
 
-    def partial_of(self, blocks: int) -> Any:
-        """`partial`, made large enough for so many blocks."""
+    def partial_of(self, blocks: int, place: int = 0) -> Any:
+        """One of `partials`, made large enough for so many blocks."""
         needed = 2 + 2 * blocks
-        if self.partial.size < needed:
+        if self.partials[place].size < needed:
             self._runtime.synchronize()
-            self.partial = self._zeros(needed)
-        return self.partial
+            self.partials[place] = self._zeros(needed)
+        return self.partials[place]
 
     @contextmanager
     def without_launches(self, reads: int | None = None) -> Iterator[Wanted]:

@@ -159,11 +159,12 @@ struct Source {
 };
 
 // r = f - A u, or out = u + scale (f - A u); zero or u at fixed nodes. With a norm, the sum of squares and the maximum
-// of |f - A u| over the nodes of this block go to `result`.
-template <bool RELAX, bool NORM, class AnySource>
+// of |f - A u| over the nodes of this block go to `result`. `visit(value, fixed)` sees the source at every node that
+// counts.
+template <bool RELAX, bool NORM, class AnySource, class Visit>
 __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, const AnySource& f,
                                                   real* __restrict__ out, const Operator& a, real scale,
-                                                  double* partial, double* result) {
+                                                  double* partial, double* result, Visit visit) {
     if (!a.block.works) return;
     Norms norms;
     march(Values{u}, a,
@@ -174,31 +175,39 @@ __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, co
               for (int n = 0; n < WIDTH; ++n) {
                   const real r = fixed[n] ? (real)0 : residual_of(source.node[n], au.node[n]);
                   after.node[n] = RELAX ? relax_at(a, at, links, n, centre.node[n], r, scale) : r;
-                  if (NORM && at.i + n < a.nx && counts(at.j, at.k, a.ny, a.nz)) norms.add(r);
+                  if (NORM && at.i + n < a.nx && counts(at.j, at.k, a.ny, a.nz)) {
+                      norms.add(r);
+                      visit(source.node[n], fixed[n]);
+                  }
               }
               if (KEPT) store_streaming(out + at.offset, after);
           });
     if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result, a.block);
 }
 
+// Nobody sees the source.
+struct Nobody {
+    __device__ __forceinline__ void operator()(real, bool) const {}
+};
+
 KERNEL poisson_residual(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r,
                         OPERATOR_PARAMETERS PART_PARAMETERS) {
-    residual_or_sweep<false, false>(u, Source{f}, r, OPERATOR_FOR(BLOCK), 0, 0, 0);
+    residual_or_sweep<false, false>(u, Source{f}, r, OPERATOR_FOR(BLOCK), 0, 0, 0, Nobody{});
 }
 
 KERNEL poisson_residual_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r,
                              OPERATOR_PARAMETERS PART_PARAMETERS, double* partial, double* result) {
-    residual_or_sweep<false, true>(u, Source{f}, r, OPERATOR_FOR(BLOCK), 0, partial, result);
+    residual_or_sweep<false, true>(u, Source{f}, r, OPERATOR_FOR(BLOCK), 0, partial, result, Nobody{});
 }
 
 KERNEL poisson_sweep(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,
                      OPERATOR_PARAMETERS, real scale PART_PARAMETERS) {
-    residual_or_sweep<true, false>(u, Source{f}, out, OPERATOR_FOR(BLOCK), scale, 0, 0);
+    residual_or_sweep<true, false>(u, Source{f}, out, OPERATOR_FOR(BLOCK), scale, 0, 0, Nobody{});
 }
 
 KERNEL poisson_sweep_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,
                           OPERATOR_PARAMETERS, real scale PART_PARAMETERS, double* partial, double* result) {
-    residual_or_sweep<true, true>(u, Source{f}, out, OPERATOR_FOR(BLOCK), scale, partial, result);
+    residual_or_sweep<true, true>(u, Source{f}, out, OPERATOR_FOR(BLOCK), scale, partial, result, Nobody{});
 }
 
 #ifdef GIVEN
@@ -221,11 +230,22 @@ struct CallersSource {
     }
 };
 
-// The norm of f - A u.
+// The norm of f - A u, and with room for its parts that of f where nodes are not fixed; a value of f that is not finite
+// shows at any node.
 KERNEL poisson_certify(const real* __restrict__ u, const GIVEN* __restrict__ f, index_t f_pitch, index_t f_plane,
-                       double shift, OPERATOR_PARAMETERS, double* partial, double* result) {
-    residual_or_sweep<false, true>(u, CallersSource{f, f_pitch, f_plane, shift, nx}, (real*)0, OPERATOR_FOR(BLOCK), 0,
-                                   partial, result);
+                       double shift, OPERATOR_PARAMETERS, double* f_partial, double* f_result, double* partial,
+                       double* result) {
+    const CallersSource source = {f, f_pitch, f_plane, shift, nx};
+    const Operator a = OPERATOR_FOR(BLOCK);
+    Norms norms;
+    residual_or_sweep<false, true>(u, source, (real*)0, a, 0, partial, result, [&](real value, bool fixed) {
+        if (fixed) {
+            norms.sum += 0 * value;
+        } else {
+            norms.add(value);
+        }
+    });
+    if (f_result && a.block.works) reduce_grid(norms.sum, norms.maximum, f_partial, f_result, a.block);
 }
 
 #endif

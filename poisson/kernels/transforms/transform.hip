@@ -16,9 +16,16 @@
 //
 // Options, beside those of the prelude: AXIS (0 is x), LENGTH, KIND (transform_lines.h numbers them), REVERSED (1:
 // position p is node LENGTH - p), FORWARD, BACKWARD (from nodes to modes and back; both: with the division by the
-// eigenvalues between them), DIVIDE (of scatter, 1: that division), RADICES and PADDED (factors.h). A block has BLOCK_Y
-// pairs of lines with BLOCK_X threads each: a multiple of 32, or a power of two that divides 32; threads of a block
-// fill whole groups of 32.
+// eigenvalues between them), DIVIDE (of scatter, 1: that division), RADICES and PADDED (factors.h), GIVEN (the type of
+// values in the memory of the caller that are read). A block has BLOCK_Y pairs of lines with BLOCK_X threads each: a
+// multiple of 32, or a power of two that divides 32; threads of a block fill whole groups of 32.
+
+#ifdef GIVEN
+#define FROM_PARAMETERS const GIVEN *from, index_t from_pitch, index_t from_plane, double shift
+#else
+#define FROM_PARAMETERS const real *from, index_t from_pitch, index_t from_plane, double shift
+#endif
+#define FROM (Values{from, from_pitch, from_plane, shift})
 
 #ifndef DIVIDE
 #define DIVIDE 0
@@ -318,7 +325,7 @@ __device__ __forceinline__ void after_transform(const AnyLine& line, const Compl
 
 // `roots` is e^(-2 pi i k / PADDED), with the tables of a convolution behind. Lines that hold no unknowns are not
 // written.
-KERNEL poisson_transform(const real* from, real* to, int nx, int ny, int nz, index_t pitch, int start_x, int stop_x,
+KERNEL poisson_transform(FROM_PARAMETERS, real* to, int nx, int ny, int nz, index_t pitch, int start_x, int stop_x,
                          int start_y, int stop_y, int start_z, int stop_z, const real* roots_, const real* turns_,
                          const real* spectrum_x, const real* spectrum_y, const real* spectrum_z, real scale) {
 #if defined(POISSON_EMULATION)
@@ -336,7 +343,7 @@ KERNEL poisson_transform(const real* from, real* to, int nx, int ny, int nz, ind
         return Line<true>{first, first + spaced(PADDED)};
     };
     const Line<true> line = line_of(threadIdx.y);
-    load_lines<FORWARD>(a, group, from, line_of);
+    load_lines<FORWARD>(a, group, FROM, line_of);
     __syncthreads();
     // One code for both ways.
 #pragma unroll 1
@@ -375,14 +382,14 @@ __device__ __forceinline__ Line<false> line_in_memory(real* lines, real* ends, i
 }
 
 // The lines from group `first` on, ready for the transform. `ends` has one complex value a pair of lines.
-KERNEL poisson_transform_gather(const real* from, real* lines, real* ends, index_t first, int nx, int ny, int nz,
+KERNEL poisson_transform_gather(FROM_PARAMETERS, real* lines, real* ends, index_t first, int nx, int ny, int nz,
                                 index_t pitch, int start_x, int stop_x, int start_y, int stop_y, int start_z,
                                 int stop_z, const real* turns) {
     __shared__ Complex totals[THREADS / 32];
     const Layout a = {nx, ny, nz, pitch, start_x, stop_x, start_y, stop_y, start_z, stop_z};
     const index_t pairs = BLOCK_Y * (index_t)blockIdx.x;
     const auto line_of = [&](int pair) { return line_in_memory(lines, ends, pairs + pair); };
-    load_lines<FORWARD>(a, first + blockIdx.x, from, line_of);
+    load_lines<FORWARD>(a, first + blockIdx.x, FROM, line_of);
     __syncthreads();
     before_transform<FORWARD>(line_of(threadIdx.y), reinterpret_cast<const Complex*>(turns), totals);
 }

@@ -137,14 +137,34 @@ __device__ __forceinline__ int place_on_line(int p) {
     return CELLS && (NODES || !TYPE_TWO) ? position_of_cell(p) : p;
 }
 
-// From the array to lines; what holds no unknowns is zero. line_of(pair) is the line.
+// Where values come from: rows and planes of an array of the backend, or in the memory of the caller (GIVEN), from
+// which `shift` is subtracted.
+struct Values {
+#ifdef GIVEN
+    const GIVEN* from;
+#else
+    const real* from;
+#endif
+    index_t pitch, plane;
+    double shift;
+
+    __device__ __forceinline__ real at(const Place& line, int node) const {
+        const index_t along = (AXIS == 0 ? 1 : AXIS == 1 ? pitch : plane) * node;
+#ifdef GIVEN
+        return (real)((double)from[line.i + pitch * line.j + plane * line.k + along] - shift);
+#else
+        return from[line.origin + along];
+#endif
+    }
+};
+
+// From an array to lines; what holds no unknowns is zero. line_of(pair) is the line.
 template <bool NODES, class LineOf>
-__device__ __forceinline__ void load_lines(const Layout& a, index_t group, const real* from, LineOf line_of) {
-    const index_t stride = a.stride();
+__device__ __forceinline__ void load_lines(const Layout& a, index_t group, const Values& from, LineOf line_of) {
     for_each_value(a, group, [&](int pair, int part, int p, const Place& place) {
         const auto line = line_of(pair);
         Complex& to = KIND == COSINE && p == LENGTH ? *line.last : line[place_on_line<NODES>(p)];
-        part_of(to, part) = place.live ? from[place.origin + stride * place_in_array(p)] : (real)0;
+        part_of(to, part) = place.live ? from.at(place, place_in_array(p)) : (real)0;
     });
 }
 
