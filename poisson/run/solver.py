@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 import numpy as np
 
 from poisson.case import Case
-from poisson.case.combinations import clashes
+from poisson.case.combinations import checked_settings, clashes
 from poisson.case.settings import FieldName
 from poisson.discrete.discretisation import Discretisation, carry
 from poisson.errors import CaseError, PoissonError
@@ -35,7 +35,7 @@ from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.operator import unchanged
 from poisson.run.outcome import Clock, Solved, apart, copies, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.request import BackendName, Method, Options, Precision, Request
+from poisson.run.request import BackendName, Method, Options, Precision, Request, checked_fields
 from poisson.run.setup_view import SetupView
 from poisson.run.solution import Interrupted, Solution
 from poisson.solvers.iteration import Task
@@ -131,9 +131,10 @@ class Solver(SetupView):
         run: dict[str, Any] = {"backend": backend, "precision": precision, "threads": threads}
         if ranks is not None:
             run["ranks"] = ranks if isinstance(ranks, int) else list(ranks)
-        request = Request.of_problem(problem, {"method": method, **options}, run, fields, order, communicator)
+        settings, machine = checked_settings({"method": method, **options}, run, problem)
+        wanted = checked_fields(fields, order, exact=problem.exact is not None)
         self._arrays = (given, names)
-        self._begin(request)
+        self._begin(Request(problem, settings, machine, wanted, order, Ranks(communicator, machine.ranks)))
 
     @classmethod
     def of(cls, case: Case, *, count: bool = False, comm: Any = None) -> Solver:
