@@ -48,8 +48,8 @@ class CertifyingInverse(InverseOperations):
     def solve_certified(self, f: Array, u: Array, values: FaceValues | None = None) -> tuple[Norms, Norms] | None:
         """u = A⁻¹ f for a source that keeps its values.
 
-        u has zeros at the nodes that are not fixed. So it has afterwards where there is no result: f is zero, or this
-        operator goes another way. `values`: on some faces, where u has zeros; left alone by an operator that does not
+        Where there is no result f is zero, and u at the nodes that are not fixed, too, or this operator goes another
+        way, and u is as it was. `values`: on some faces, where u has zeros; left alone by an operator that does not
         have the layers next to them before it has u.
 
         Returns: the norms of f and of f − A u, as (sum of squares, maximum).

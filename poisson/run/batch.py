@@ -20,18 +20,21 @@ if TYPE_CHECKING:
     from poisson.backends.base import Array
     from poisson.problem.problem import Problem
     from poisson.run.loader import Loader
+    from poisson.run.ranks import Ranks
     from poisson.run.setup import Setup
 
 MOST_NODES = 1 << 20
 """The most nodes of a grid on which several sources are solved for at once, each by one thread."""
 
 
-def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequence[Any]) -> list[Solution | None]:
+def solve_together(
+    setup: Setup, loader: Loader, problem: Problem, ranks: Ranks, sources: Sequence[Any]
+) -> list[Solution | None]:
     """Solve for what can be solved for at once.
 
-    `setup`: that of the problem. `loader`: of its arrays. `problem`: with all data but the source. `sources`: as
-    `poisson.Solver.solve` takes them. Returns: None for a source that has to be solved for alone. Raises `CaseError` if
-    one is wrong, or its values are not finite.
+    `setup`: that of the problem. `loader`: of its arrays. `problem`: with all data but the source. `ranks`: a single
+    one. `sources`: as `poisson.Solver.solve` takes them. Returns: None for a source that has to be solved for alone.
+    Raises `CaseError` if one is wrong, or its values are not finite.
     """
     found: list[Solution | None] = [None] * len(sources)
     if len(sources) < 2 or problem.lattice.nodes > MOST_NODES:
@@ -52,7 +55,7 @@ def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequ
         results = method.solve_many(fs, begin, us, stopping)
         backend.synchronize()
         seconds = (time.perf_counter() - start) / len(fs)
-        origin = provenance(setup, started) | {"method": setup.described_with("")}
+        origin = provenance(setup, ranks, started)
         for n, (part, result) in enumerate(zip(parts, results, strict=True)):
             # No fields go with it, and no mean is left to remove: what certified it is what is there.
             if result is not None and part.problem.exact is None:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,14 +41,19 @@ Terms = list[tuple[Any, Any]]
 class Loader:
     """Fills the arrays of a setup; what the faces add is kept until they change.
 
-    `setup`: with the arrays. `share`: the part of the grid that they are on; without it the whole.
+    `setup`: with the arrays. `share`: the part of the grid that they are on; without it the whole. `blank`: whether the
+    iterate is set at fixed nodes alone (`poisson.solvers.iteration.Task`).
     """
+
+    blank = False
 
     def __init__(self, setup: Setup, share: Share | None) -> None:
         self._setup = setup
         # Arrays that are written by rows of a whole grid, and not by slabs.
         self._whole = share is None and setup.backend.views
-        self._faces: tuple[tuple[tuple[Face, ...], tuple[Body, ...]], FaceTerms] | None = None
+        self._faces: _Known | None = None
+        self._start: tuple[FaceTerms, Array] | None = None
+        self._cleared: Array | None = None  # The iterate, if a solve has left zeros at fixed nodes in it.
         self._unread: list[tuple[Reduction, Callable[[], None]]] = []
         self._places: dict[str, Reduction] = {}
 
@@ -56,7 +61,7 @@ class Loader:
         """Set the iterate and the source of a problem that has the operator of the setup; the problem, balanced.
 
         Raises IncompatibleSource if a singular problem has no solution, and CaseError if a value is not finite. Of what
-        is read where it lies the pass that reads it first finds that, and on a device `require_finite`.
+        is read where it lies the pass that reads it first finds that, and on a device `solved`.
         """
         setup = self._setup
         backend = setup.backend
@@ -89,25 +94,29 @@ class Loader:
             setup.coarser.load(discretisation)
         return discretisation
 
-    def require_finite(self) -> None:
+    def solved(self, u: Array) -> None:
         """Look at what a device has told of the values that were read where they lie, when it has done so anyway.
 
-        Raises CaseError with the first value that is not finite.
+        `u`: the iterate that the method has left. Raises CaseError with the first value that is not finite.
         """
+        self._cleared = u if self.blank and u is self._setup.u else None
         unread, self._unread = self._unread, []
         for place, look in unread:
             if not math.isfinite(self._setup.backend.read(place)[0]):
                 look()
 
     def start(self, discretisation: Discretisation) -> Array | None:
-        """A new array with the boundary values and zeros, for several sources; None where faces add to the sources."""
+        """An array with the boundary values and zeros, for several sources; None where faces add to the sources."""
         if not self._whole or discretisation.problem.open_faces or (faces := self._terms(discretisation)).adds:
             return None
-        backend, shape = self._setup.backend, self._setup.operator.array_shape
-        start = backend.empty(shape)
-        backend.fill(start, 0.0)
-        faces.hold(backend.view(start))
-        return start
+        if self._start is None or self._start[0] is not faces:
+            backend = self._setup.backend
+            start = backend.empty(self._setup.operator.array_shape)
+            backend.fill(start, 0.0)
+            if faces.held:
+                faces.hold(backend.view(start))
+            self._start = faces, start
+        return self._start[1]
 
     def in_place(self, discretisation: Discretisation) -> Array | None:
         """The source of a problem in the memory of the caller; None where it is not."""
@@ -163,7 +172,14 @@ class Loader:
 
     def _load_initial(self, discretisation: Discretisation, faces: FaceTerms) -> None:
         setup, problem = self._setup, discretisation.problem
-        backend = setup.backend
+        backend, cleared, self._cleared = setup.backend, self._cleared, None
+        self.blank = not (problem.guess or faces.held or setup.method.reads_guess)
+        if self.blank:
+            if setup.u is not cleared and backend.on_host:
+                faces.hold(backend.view(setup.u))
+            elif setup.u is not cleared:
+                backend.fill(setup.u, 0.0)
+            return
         if not problem.guess:
             backend.fill(setup.u, 0.0)
         elif (given := self._in_place(problem.initial, discretisation.initial)) is not None:
@@ -171,7 +187,8 @@ class Loader:
         else:
             self._evaluate(problem.initial, discretisation.initial, setup.u)
             return
-        faces.hold(backend.view(setup.u))
+        if faces.held:
+            faces.hold(backend.view(setup.u))
 
     def _load_source(self, discretisation: Discretisation, faces: FaceTerms, given: Array | None) -> None:
         setup, backend = self._setup, self._setup.backend
@@ -187,13 +204,20 @@ class Loader:
 
     def _terms(self, discretisation: Discretisation) -> FaceTerms:
         """The terms of the faces; data that may have changed since they were read are read again."""
-        problem = discretisation.problem
-        given = problem.faces, problem.bodies
-        before = self._faces[0] if self._faces else (None, None)
-        if given[0] is not before[0] or given[1] is not before[1] or not all(map(_lasts, problem.faces)):
-            self._faces = given, FaceTerms(problem).on(self._setup.backend.array_module)
-        assert self._faces is not None
-        return self._faces[1]
+        problem, known = discretisation.problem, self._faces
+        if not (known and known.lasts and known.faces is problem.faces and known.bodies is problem.bodies):
+            terms = FaceTerms(problem).on(self._setup.backend.array_module)
+            known = self._faces = _Known(problem.faces, problem.bodies, terms, all(map(_lasts, problem.faces)))
+        return known.terms
+
+
+class _Known(NamedTuple):
+    """The terms of some faces and bodies, and whether these have the same data at every time."""
+
+    faces: tuple[Face, ...]
+    bodies: tuple[Body, ...]
+    terms: FaceTerms
+    lasts: bool
 
 
 def _clear_mask(setup: Setup) -> None:
@@ -246,8 +270,8 @@ def _lasts(face: Face) -> bool:
 class FaceTerms:
     """The boundary values and the source terms of the faces, on the arrays of a whole grid.
 
-    `problem`: with the data of the faces. Raises `CaseError` if a value is not finite; the line names the key and the
-    place.
+    `problem`: with the data of the faces. `held`: whether a boundary value is not 0. Raises `CaseError` if a value is
+    not finite; the line names the key and the place.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -258,7 +282,7 @@ class FaceTerms:
         self._fixed: Terms = [
             (where, _on(shape, where, sampling.face_value(problem, np, face, block))) for face, where in fixed[::-1]
         ]
-        self._held = any(values.any() for _, values in self._fixed)
+        self.held = any(values.any() for _, values in self._fixed)
         self._terms: Terms = []
         self._scales: Terms = []
         surface = None
@@ -269,7 +293,7 @@ class FaceTerms:
             # Faces come after bodies: they have the nodes that both reach.
             self._fixed.insert(0, surface.held.within(block))
             self._terms.append(surface.source.within(block))
-            self._held = True
+            self.held = True
             if surface.obstacles:
                 self._scales.append(surface.volumes.within(block))
         for face, where in sampling.faces(problem.lattice, Rule.MIRROR, block):
@@ -298,10 +322,9 @@ class FaceTerms:
         return bool(self._terms or self._scales)
 
     def hold(self, u: Any) -> None:
-        """Write the boundary values into an array that is zero at fixed nodes."""
-        if self._held:
-            for where, values in self._fixed:
-                u[where] = values
+        """Write the boundary values into an array."""
+        for where, values in self._fixed:
+            u[where] = values
 
     def add(self, f: Any) -> None:
         """Add the terms of the faces to a source, of which the open part of each control volume counts."""

@@ -16,7 +16,7 @@ from poisson.discrete.samples import Samples
 from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS, Differences
 from poisson.problem.problem import Problem
-from poisson.run.backend import falling_back, local_backend
+from poisson.run.backend import local_backend, next_backend
 from poisson.run.certificate import with_surfaces
 from poisson.run.memory import Room, require_memory
 from poisson.run.operator import divide, numbers_of, unchanged
@@ -41,9 +41,11 @@ def set_up(request: Request, divided: Callable[[], Problem], failed: Mapping[str
     taken fails, and another one may not.
     """
     local = local_backend(request, failed)
-    with falling_back(local, request):
+    try:
         divide(request, local)
         return set_up_on(local, replace(request, problem=divided()))
+    except Exception as error:
+        raise next_backend(error, local, request) from None
 
 
 def set_up_on(local: Backend, request: Request) -> Setup:

@@ -52,7 +52,7 @@ class ChosenMethod(Method):
             f = self._operations.settled(f)
         instead = stopping.begun.instead if stopping.begun else ""
         patient, shown = replace(stopping, patience=self._patience(first)), partial(_named, interrupted, instead)
-        result = self._methods[first].run(Task(u, f, patient, observer, shown))
+        result = self._methods[first].run(task._replace(f=f, stopping=patient, interrupted=shown))
         for settings in others:
             if not _stalled(result) or result.iterations >= stopping.max_iterations or not self._stands_by(settings):
                 break
@@ -74,6 +74,10 @@ class ChosenMethod(Method):
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`), with the methods that have gone on so far."""
         return all(method.refresh() for method in self._methods.values())
+
+    @property
+    def reads_guess(self) -> bool:  # type: ignore[override]  # of the method that begins
+        return self._methods[self._chain[0]].reads_guess
 
     @property
     def together(self) -> bool:

@@ -39,6 +39,8 @@ class FastTransform(Method):
     `operations`: those of A, with constant coefficients. Raises `CaseError` if the coefficients vary.
     """
 
+    reads_guess = False
+
     def __init__(self, operations: Operations) -> None:
         backend, operator = operations.backend, operations.operator
         if operator.separable is None:
@@ -107,7 +109,10 @@ class FastTransform(Method):
             watch.follow(f)
         else:
             source = watch.source(f, other())
-            guess = (0.0, 0.0) if source[1] > 0.0 else residual()
+            if not source[1] > 0.0:
+                if task.blank:
+                    backend.fill(u, 0.0)
+                guess = residual()
         status = watch.begin(source, None if source[1] > 0.0 else guess, lambda: pair[0])
         done, best, now = 0, float("inf"), None
         while status is None:
