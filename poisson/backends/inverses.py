@@ -37,11 +37,11 @@ class CertifyingInverse(InverseOperations):
         """Whether it solves for several at once."""
 
     @abstractmethod
-    def solve_many(self, fs: Sequence[Array], start: Array, us: Sequence[Array]) -> NDArray[np.float64]:
+    def solve_many(self, fs: Sequence[Array], start: Array) -> tuple[Sequence[Array], Sequence[Sequence[float]]]:
         """us = A⁻¹ fs for sources in the memory of the caller; `start` has the values at fixed nodes.
 
-        Returns: shape (sources, 4): the norms of each source, and those of the residual of its solution: (Σ
-        f², max |f|, Σ r², max |r|).
+        Returns: new arrays, and for each the norms of the source, and those of the residual of the solution: (Σ f²,
+        max |f|, Σ r², max |r|).
         """
 
     @abstractmethod

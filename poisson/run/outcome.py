@@ -236,7 +236,8 @@ def copies(setup: Setup, problem: Problem, ranks: Ranks, out: Any) -> Callable[[
 
 def _on_device(problem: Problem) -> bool:
     """Whether the source or the initial guess is an array on a device."""
-    return any(isinstance(field, ArrayField) and field.on_device for field in (problem.f, problem.initial))
+    f, initial = problem.f, problem.initial
+    return (isinstance(f, ArrayField) and f.on_device) or (isinstance(initial, ArrayField) and initial.on_device)
 
 
 def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple[Any, SolveResult]:
@@ -266,10 +267,12 @@ def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple
         values = backend.to_host(result.u)[lattice.owned]
         return np.ascontiguousarray(values).reshape(values.shape[-problem.lattice.dimension :]), result
     mine, result = setup.hand_over(result)
-    if mine is None:
-        mine = backend.view(result.copy if result.copy is not None else copy_of(backend, result.u))
-    # What the caller asks of a device runs beside what the backend does.
-    backend.synchronize()
+    if mine is None and result.copy is not None:
+        mine = backend.view(result.copy)
+    else:
+        mine = backend.view(copy_of(backend, result.u)) if mine is None else mine
+        # What the caller asks of a device runs beside what the backend does.
+        backend.synchronize()
     return mine.reshape(problem.lattice.array_shape), result
 
 

@@ -296,7 +296,7 @@ class Solver(SetupView):
         [(33, 33), (33, 33)]
         """
         sources, solutions = sources_of(fs, self.problem.lattice.array_shape), []
-        for f, found in zip(sources, self._together(sources), strict=True):
+        for f, found in zip(sources, self._together(sources, fs), strict=True):
             solution = found or self._solve_somewhere(Call({"f": f}))
             if self._speaks_first():
                 warn_of_concerns(replace(self.request, problem=solution.problem))
@@ -308,13 +308,13 @@ class Solver(SetupView):
         first, self._checked = not self._checked, True
         return first and self.ranks.speaks
 
-    def _together(self, sources: Sequence[Any]) -> list[Solution | None]:
+    def _together(self, sources: Sequence[Any], whole: Any) -> list[Solution | None]:
         """The solutions for sources that are solved for at once; None for others."""
         if self.request.fields or self.ranks.size > 1 or self._floating:
             return [None] * len(sources)
         with self._exclusive.use(), self._setup.backend.in_use():
             self._take_operator(self.problem)
-            return solve_together(self._setup, self._loader, self.problem, self.ranks, sources)
+            return solve_together(self._setup, self._loader, self.problem, self.ranks, sources, whole)
 
     def keep_on(
         self,

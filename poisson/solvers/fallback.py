@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, patience_with
-from poisson.solvers.iteration import Interruption, Iterate, ManyMethod, Method, Task
+from poisson.solvers.iteration import Interruption, Iterate, Method, Task
 from poisson.solvers.registry import describe
 from poisson.solvers.roughness import has_products
 from poisson.solvers.settings import SolverSettings
@@ -81,17 +82,13 @@ class ChosenMethod(Method):
 
     @property
     def together(self) -> bool:
-        """See `poisson.solvers.iteration.ManyMethod`."""
-        method = self._methods[self._chain[0]]
-        return isinstance(method, ManyMethod) and method.together
+        return self._methods[self._chain[0]].together
 
     def solve_many(
-        self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
+        self, fs: Sequence[Array], start: Array, stopping: Stopping, whole: Any = None
     ) -> list[SolveResult | None]:
-        """See `poisson.solvers.iteration.ManyMethod`: by the first method."""
-        method = self._methods[self._chain[0]]
-        assert isinstance(method, ManyMethod)
-        return method.solve_many(fs, start, us, stopping)
+        """By the first method (`Method.solve_many`)."""
+        return self._methods[self._chain[0]].solve_many(fs, start, stopping, whole)
 
     def _behind(self, begun: Begun | None) -> tuple[SolverSettings, ...]:
         """The methods from the one on that had gone on in a solve that is resumed."""

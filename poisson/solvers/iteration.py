@@ -5,7 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -124,24 +124,21 @@ class Method(ABC):
         """
         return False
 
-
-@runtime_checkable
-class ManyMethod(Protocol):
-    """A `Method` that may solve for several sources together."""
-
     @property
     def together(self) -> bool:
-        """Whether it can."""
+        """Whether `solve_many` solves for anything."""
+        return False
 
     def solve_many(
-        self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
+        self, fs: Sequence[Array], start: Array, stopping: Stopping, whole: Any = None
     ) -> list[SolveResult | None]:
         """Solve A u = f for each of the sources, which are in the memory of the caller (`Backend.in_place`).
 
         `fs` (sequence of Array): the sources, without terms of faces. `start` (Array): the boundary values at fixed
-        nodes, and zeros. `us` (sequence of Array): overwritten by the solutions. `stopping`: as for `Method.solve`.
-        Returns: None for what `Method.solve` has to solve.
+        nodes, and zeros. `stopping`: as for `solve`. `whole` (array of `Backend.array_module`): all sources, one behind
+        the other, if they are so. Returns: None for what `run` has to solve, and results with arrays of their own.
         """
+        return [None] * len(fs)
 
 
 class Preconditioner(Protocol):

@@ -94,10 +94,10 @@ class TransformsInPlace(CertifyingInverse):
         return self._together
 
     def solve_many(
-        self, fs: Sequence[GivenArray], start: DeviceArray, us: Sequence[DeviceArray]
-    ) -> NDArray[np.float64]:
+        self, fs: Sequence[GivenArray], start: DeviceArray
+    ) -> tuple[Sequence[DeviceArray], Sequence[Sequence[float]]]:
         assert self._passes is not None
-        return self._passes.solve_many(fs, start, us)
+        return self._passes.solve_many(fs, start)
 
     def solve_certified(
         self, f: DeviceArray | GivenArray, u: DeviceArray, values: FaceValues | None = None
