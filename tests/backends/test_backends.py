@@ -328,7 +328,9 @@ def test_describe_names_the_devices() -> None:
 
 # ---- memory
 class Small(NumpyBackend):
-    """A backend with so many bytes free."""
+    """A device with so many bytes free."""
+
+    on_host = False
 
     def __init__(self, dtype: Any, free: int) -> None:
         super().__init__(dtype)
