@@ -179,6 +179,10 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def read(self, result: Reduction) -> tuple[float, float]:
         """Wait for a reduction and return its results: (sum, maximum)."""
 
+    def read_all(self, results: Sequence[Reduction]) -> list[tuple[float, float]]:
+        """The results of several reductions, for which a device is waited for once."""
+        return [self.read(result) for result in results]
+
     def mark(self, result: Reduction) -> None:
         """Let `read` of this result wait for what was asked for before this call, and for nothing after it."""
         return

@@ -18,19 +18,20 @@ class CallersArray:
     """Values in the memory of the caller: an array for the arguments of operations that may lie there (`Role.GIVEN`).
 
     `values` (array): of the shape of the backend's arrays. It must not change as long as it is used. `refuse`: called
-    when a value may not be finite, to look for it and say so. `shift`: what is subtracted from every value. `exact`:
-    whether operations read the values as they are, and do not round them before. `stays`: whether each of them reads
+    when a value may not be finite, to look for it and say so. `exact`: whether operations read the values as they are,
+    and do not round them before. `shift`: what is subtracted from every value. `stays`: whether each operation reads
     the values where they lie.
     """
 
-    exact = stays = True
+    stays = True
 
-    def __init__(self, values: Any, refuse: Callable[[], object]) -> None:
+    def __init__(self, values: Any, refuse: Callable[[], object], exact: bool = True) -> None:
         self.values = values
         self.shape: tuple[int, ...] = values.shape
         self.dtype: np.dtype[Any] = values.dtype
-        self.shift = 0.0
         self.refuse = refuse
+        self.exact = exact
+        self.shift = 0.0
 
 
 class CallersArrays(ABC):

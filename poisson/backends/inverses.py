@@ -46,19 +46,19 @@ class CertifyingInverse(InverseOperations):
         """Whether it solves for several at once."""
 
     @abstractmethod
-    def solve_many(self, fs: Sequence[Array], start: Array, us: Sequence[Array]) -> NDArray[np.float64]:
+    def solve_many(self, fs: Sequence[Array], start: Array) -> tuple[Sequence[Array], Sequence[Sequence[float]]]:
         """us = A⁻¹ fs for sources in the memory of the caller; `start` has the values at fixed nodes.
 
-        Returns: shape (sources, 4): the norms of each source, and those of the residual of its solution: (Σ
-        f², max |f|, Σ r², max |r|).
+        Returns: new arrays, and for each the norms of the source, and those of the residual of the solution: (Σ f²,
+        max |f|, Σ r², max |r|).
         """
 
     @abstractmethod
     def solve_certified(self, f: Array, u: Array, values: FaceValues | None = None) -> tuple[Norms, Norms] | None:
         """u = A⁻¹ f for a source that keeps its values.
 
-        u has zeros at the nodes that are not fixed. So it has afterwards where there is no result: f is zero, or this
-        operator goes another way. `values`: on some faces, where u has zeros; left alone by an operator that does not
+        Where there is no result f is zero, and u at the nodes that are not fixed, too, or this operator goes another
+        way, and u is as it was. `values`: on some faces, where u has zeros; left alone by an operator that does not
         have the layers next to them before it has u.
 
         Returns: the norms of f and of f − A u, as (sum of squares, maximum).

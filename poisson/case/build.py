@@ -12,12 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tomli_w
 
 from poisson.case import toml
 from poisson.case.axes import marks_between, require_one_kind
-from poisson.case.combinations import clashes
+from poisson.case.combinations import clashes, settings_of
 from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, system, validate
 from poisson.case.schema import CaseFile, OutputTable
@@ -40,7 +39,6 @@ from poisson.problem.images import phases_of
 from poisson.problem.mistakes import Path as Keys
 from poisson.problem.problem import Coefficient, Problem
 from poisson.problem.user_data import Conditions, NodeField, Reader, disagreements, first_of, placed_axis, settled
-from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.words import quantity
 
 MAX_NODES = 2**60
@@ -82,7 +80,7 @@ def build(
     if bodies and form.output.order != ORDERS[0]:
         mistakes.wrong(("output", "order"), form.output.order, f"{ORDERS[0]} with bodies in the box")
     reader.need_used_parameters()
-    solver, run = _settings(form)
+    solver, run = settings_of(form)
     if mistakes or lattice is None or f is None or initial is None or a is None or c is None:
         mistakes.disagree(clashes(solver, run, None))
         raise CaseError(mistakes.lines())
@@ -95,28 +93,6 @@ def build(
         problem, output = _without_exact(mistakes, problem, output, tables, changes)
     mistakes.refuse()
     return Case(problem, solver, run, output, tomli_w.dumps(tables))
-
-
-def check_settings(
-    solver: Mapping[str, Any], run: Mapping[str, Any], mistakes: Mistakes
-) -> tuple[SolverSettings, RunSettings]:
-    """The settings of ``[solver]`` and ``[run]`` with these keys, each checked by itself as those of a case file are.
-
-    Keys that are left out have their defaults; `mistakes` receives what is wrong.
-    """
-    # Numbers of Python in the place of NumPy's.
-    tables = {
-        name: {key: item.item() if isinstance(item, np.generic) else item for key, item in given.items()}
-        for name, given in (("solver", solver), ("run", run))
-    }
-    return _settings(validate(tables, mistakes))
-
-
-def _settings(form: CaseFile) -> tuple[SolverSettings, RunSettings]:
-    run = form.run
-    ranks = None if isinstance(run.ranks, str) else tuple(run.ranks) if isinstance(run.ranks, list) else run.ranks
-    solver = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
-    return solver, RunSettings(run.backend, run.precision, run.threads, ranks)
 
 
 class _Reader(Reader):

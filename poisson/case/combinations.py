@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The settings that make sense together, and with a problem: rules for every method, and those of the entries."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from poisson.backends.registry import AUTO
 from poisson.mesh.boundary import Kind
@@ -12,7 +17,39 @@ from poisson.solvers import registry
 from poisson.solvers.entries import Clash, clash
 from poisson.solvers.settings import RunSettings, SolverSettings
 
+if TYPE_CHECKING:
+    from poisson.case.schema import CaseFile
+
 OPEN = "a face is open"
+
+
+def checked_settings(
+    solver: Mapping[str, Any], run: Mapping[str, Any], problem: Problem
+) -> tuple[SolverSettings, RunSettings]:
+    """The settings of ``[solver]`` and ``[run]`` with these keys, checked as those of a case file with a problem are.
+
+    Keys that are left out have their defaults. Raises CaseError with one line for each mistake.
+    """
+    from poisson.case.mistakes import Mistakes, validate
+
+    # Numbers of Python in the place of NumPy's.
+    tables = {
+        name: {key: item.item() if isinstance(item, np.generic) else item for key, item in given.items()}
+        for name, given in (("solver", solver), ("run", run))
+    }
+    mistakes = Mistakes()
+    settings, machine = settings_of(validate(tables, mistakes))
+    mistakes.disagree(clashes(settings, machine, problem))
+    mistakes.refuse()
+    return settings, machine
+
+
+def settings_of(form: CaseFile) -> tuple[SolverSettings, RunSettings]:
+    """The settings in a form whose keys are each right by itself."""
+    run = form.run
+    ranks = None if isinstance(run.ranks, str) else tuple(run.ranks) if isinstance(run.ranks, list) else run.ranks
+    solver = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
+    return solver, RunSettings(run.backend, run.precision, run.threads, ranks)
 
 
 def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -> Iterator[Clash]:

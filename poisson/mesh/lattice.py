@@ -90,7 +90,7 @@ class Lattice:
             return "nodes along r from 0; allowed: cells, because at r = 0 there is one u for all phi"
         return ""
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the axes."""
         return self.coordinate_system.axes

@@ -24,7 +24,7 @@ from poisson import backends
 from poisson.backends.base import Array
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.shapes import KINDS, Shape
-from poisson.backends.gpu.tuned import FOLDER_VARIABLE, Device, Measured, Setting, read, write
+from poisson.backends.gpu.tuned import FOLDER_VARIABLE, Device, Measured, Setting, known, read, write
 from poisson.discrete.discretisation import Operator
 from poisson.errors import OutputError
 from poisson.output.files import check_space, error_number, replacing
@@ -266,6 +266,7 @@ def keep(device: Device, setting: Setting, searches: Sequence[Search]) -> None:
     table = {**read(device), setting: Measured(datetime.now(UTC).date().isoformat(), shapes)}
     with _in_cache(device.path), replacing(device.path) as temporary:
         temporary.write_text(write(table, device), "utf-8")
+    known.cache_clear()
 
 
 @contextmanager

@@ -25,19 +25,14 @@ _HOST = (1, 3, 11)
 """The device types of DLPack for memory of the host, and for host memory that a device reaches too (CUDA, ROCm)."""
 
 
-_plain: set[type] = {np.ndarray}
-"""The types of arrays of NumPy, and of the modules that `brought` was asked for: an array of these types has all its
-values, and to ask one for its interface takes longer than to launch a kernel."""
-
-
-def is_plain(given: object) -> bool:
-    """Whether it is an array of NumPy, or of the module of a device that has been used, and of no subclass."""
-    return type(given) in _plain
+PLAIN: set[type] = {np.ndarray}
+"""The types of arrays of NumPy, and of the modules that `brought` was asked for: an array of these types, and of no
+subclass, has all its values, and to ask one for its interface takes longer than to launch a kernel."""
 
 
 def is_array(given: object) -> bool:
     """Whether it is an array; a number of NumPy is one, of no axes."""
-    if is_plain(given):
+    if type(given) in PLAIN:
         return True
     buffer = isinstance(given, (memoryview, array))
     return buffer or (not isinstance(given, type) and any(_has(given, name) for name in PROTOCOLS))
@@ -52,7 +47,7 @@ def on_device(given: Any) -> bool:
     """Whether an array is where NumPy cannot read it."""
     if isinstance(given, np.ndarray):
         return False
-    if is_plain(given) or _has(given, CUDA):
+    if type(given) in PLAIN or _has(given, CUDA):
         return True
     return _has(given, "__dlpack_device__") and int(given.__dlpack_device__()[0]) not in _HOST
 
@@ -92,7 +87,7 @@ def brought(given: Any, xp: ModuleType) -> Any:
     Raises CaseError as `host` does.
     """
     if type(given) is xp.ndarray:
-        _plain.add(xp.ndarray)
+        PLAIN.add(xp.ndarray)
         return given
     if xp is np or not on_device(given):
         values = host(given)
@@ -119,7 +114,7 @@ def require_readable(given: Any) -> None:
 
     Raises CaseError with one line that says what was given, and not where.
     """
-    if is_plain(given):
+    if type(given) in PLAIN:
         return
     interfaces = (getattr(given, name) for name in (CUDA, "__array_interface__") if _has(given, name))
     masks = any(isinstance(found, dict) and found.get("mask") is not None for found in interfaces)

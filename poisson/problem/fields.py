@@ -205,7 +205,7 @@ class ArrayField:
     values: Any
 
     def __post_init__(self) -> None:
-        if type(self.values) is not np.ndarray and not self.on_device:
+        if type(self.values) is not np.ndarray and not arrays.on_device(self.values):
             object.__setattr__(self, "values", arrays.host(self.values))
 
     def __eq__(self, other: object) -> bool:
@@ -222,7 +222,7 @@ class ArrayField:
     @property
     def on_device(self) -> bool:
         """Whether the values are where NumPy cannot read them."""
-        return arrays.on_device(self.values)
+        return not isinstance(self.values, np.ndarray)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -335,10 +335,15 @@ class Problem:
         >>> problem.having(f="x*y", boundary={"x_lower": "sin(pi*y)"}).faces[0].value
         Expression('sin(3.141592653589793*y)')
         """
-        given = {"f": f, "initial": initial, "a": a, "c": c}
-        found: dict[str, Any] = {
-            name: node_field(value, self.lattice, name) for name, value in given.items() if value is not None
-        }
+        found: dict[str, Any] = {} if f is None else {"f": node_field(f, self.lattice, "f")}
+        if initial is a is c is boundary is None and found:
+            # Nothing is to be checked again: what is asked of a problem does not depend on its source.
+            other = object.__new__(type(self))
+            other.__dict__.update(self.__dict__, exact=None, **found)
+            return other
+        for name, value in (("initial", initial), ("a", a), ("c", c)):
+            if value is not None:
+                found[name] = node_field(value, self.lattice, name)
         for name in found.keys() & {"a", "c"}:
             if (constant := number(found[name])) is not None:
                 found[name] = constant
@@ -348,11 +353,6 @@ class Problem:
             return self
         if not set(found) <= {"initial"}:
             found["exact"] = None
-        if found.keys() == {"f", "exact"}:
-            # Nothing is to be checked again: what is asked of a problem does not depend on its source.
-            other = object.__new__(type(self))
-            other.__dict__.update(self.__dict__, **found)
-            return other
         with _one_line():
             other = replace(self, **found)
         if "cuts" in self.__dict__:

@@ -5,6 +5,7 @@ A backend's arrays have at least two axes: a 1D problem has one row, of shape ``
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -209,6 +210,8 @@ def _on_face(
     lattice: Lattice, xp: ModuleType, key: str, face: int, function: FaceData, block: Block, limit: Limit | None = None
 ) -> Any:
     """A function on the part of a face that lies in a block."""
+    if (constant := constant_of(function, limit)) is not None:
+        return xp.asarray(constant)
     places = coordinates(lattice, xp, block)
     place = _place(lattice, face)
     places[face // 2] = xp.full((1,) * len(block), lattice.axes[face // 2].interval[face % 2])
@@ -218,6 +221,13 @@ def _on_face(
         values = xp.expand_dims(values, place)
     require_values(xp, key, values, places, limit, lattice.names)
     return values.reshape(values.shape[:place] + values.shape[place + 1 :]) if values.ndim else values
+
+
+def constant_of(function: FaceData, limit: Limit | None) -> float | None:
+    """The value of a formula without coordinates, if it is one that may be; else None."""
+    value = number(function)
+    right = value is not None and math.isfinite(value) and (limit is None or limit.holds(value))
+    return value if right else None
 
 
 def shape_of(block: Block) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import PLACEMENTS, Cells, Nodes
 from poisson.mesh.system import ANGLE, CARTESIAN, RADIUS, SYSTEMS, SYSTEMS_ALLOWED, axes_of, faces_of
-from poisson.problem.arrays import REAL, host, is_array, is_plain
+from poisson.problem.arrays import PLAIN, REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField
@@ -210,7 +210,7 @@ def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
     `given`: a function takes arrays x(, y, z); an array has the lattice's ``array_shape`` and is not copied. `lattice`:
     the nodes. `name`: the name of the field, for the message. Raises `CaseError` with one line that says what is wrong.
     """
-    if is_plain(given) and given.shape == lattice.array_shape and given.dtype.kind in REAL:
+    if type(given) in PLAIN and given.shape == lattice.array_shape and given.dtype.kind in REAL:
         return ArrayField(given)
     reader = Reader(Mistakes(), lattice.dimension, system=lattice.system)
     field = reader.on_nodes((name,), given, lattice)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The backend of a solver: which one, on which device, and the next one where that fails."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from poisson import backends
 from poisson.backends import registry as backend_registry
 from poisson.backends.base import Backend
+from poisson.backends.gpu.failures import failure
 from poisson.backends.registry import AUTO
 from poisson.errors import BackendFailed, BackendUnavailable, ResourceError
 from poisson.run.devices import communicator_for, take_place
@@ -31,28 +31,27 @@ class NextBackend(Exception):
         self.reason = reason
 
 
-@contextlib.contextmanager
-def falling_back(local: Backend, request: Request) -> Iterator[None]:
-    """Within, what a backend fails by has one line; where ``auto`` has taken it and there is another, it is tried next.
+def next_backend(error: Exception, local: Backend, request: Request) -> NextBackend:
+    """The failure of a backend that ``auto`` has taken, from what it has raised, where there is another one to try.
 
     Several ranks have one backend, and end with the error: not all of them may have failed. Where memory is short on
     the host, no other backend of the host has more.
 
-    Raises NextBackend if there is another one.
+    Raises the error, in one line, if there is no other backend, or the error is none of a backend.
     """
-    try:
-        with backends.reported():
-            yield
-    except (BackendFailed, BackendUnavailable, ResourceError, MemoryError) as error:
-        short = isinstance(error, (ResourceError, MemoryError)) and local.on_host
-        if (
-            request.run.backend != AUTO
-            or request.ranks.size > 1
-            or short
-            or local.name == tuple(backend_registry.BACKENDS)[-1]
-        ):
-            raise
-        raise NextBackend(local.name, str(error) or "too little memory") from None
+    found = failure(error) or error
+    short = isinstance(found, (ResourceError, MemoryError))
+    if (
+        not (short or isinstance(found, (BackendFailed, BackendUnavailable)))
+        or (short and local.on_host)
+        or request.run.backend != AUTO
+        or request.ranks.size > 1
+        or local.name == tuple(backend_registry.BACKENDS)[-1]
+    ):
+        if found is error:
+            raise error
+        raise found from error
+    return NextBackend(local.name, str(found) or "too little memory")
 
 
 def local_backend(request: Request, failed: Mapping[str, str] = MappingProxyType({})) -> Backend:

@@ -19,7 +19,7 @@ from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
 from poisson.run.backend import local_backend
 from poisson.run.concerns import Concern, Subject, concerns_of
-from poisson.run.memory import Need, Room, needs, require_memory, result_bytes
+from poisson.run.memory import Free, Need, Room, needs, require_memory, result_bytes
 from poisson.run.operator import divide
 from poisson.run.ranks import communicator_of
 from poisson.run.request import Request
@@ -182,9 +182,10 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
     else:
         reason, (seconds, expectation) = "asked for", _asked(question)
     short: list[str] = []
+    free = Free(local)
     try:
         room = replace(Room.of(request), settings=settings, precision=precision)
-        require_memory(local, room)
+        require_memory(local, room, free)
     except PoissonError as error:
         short.append(str(error))
     for lines in ranks.everyone(short):
@@ -198,7 +199,7 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
         seconds=seconds,
         expectation=expectation,
         # Where both are the host's memory, the second has all.
-        needs=needs(local, room)[1 if local.on_host else 0 :],
+        needs=needs(local, room, free)[1 if local.on_host else 0 :],
         concerns=tuple(_slow_sizes(question)) if registry.method_of(settings).direct else (),
     )
 

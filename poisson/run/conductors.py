@@ -21,8 +21,8 @@ from poisson.words import article
 if TYPE_CHECKING:
     from poisson.case import Case
     from poisson.problem.bodies import Body
-    from poisson.run.request import Request
     from poisson.run.solution import Solution
+    from poisson.run.solver import Solver
 
 FACES = "faces"
 """The name of all Dirichlet faces together, as a conductor."""
@@ -107,31 +107,23 @@ def capacitance(problem: Problem, *, comm: Any = None, **options: Any) -> Capaci
     >>> found.names, found.matrix[:2, :2].round(2).tolist()  # 2π / ln(0.9/0.25) = 4.91
     (('wire', 'body2', 'faces'), [[4.9, -4.9], [-4.9, 4.9]])
     """
-    from poisson.run.ranks import communicator_of
-    from poisson.run.request import Request
+    from poisson.run.solver import Solver
 
     if not isinstance(problem, Problem):
         raise CaseError(f"problem: {article(type(problem).__name__)}; allowed: a poisson.Problem")
-    run: dict[str, Any] = {
-        name: options.pop(name) for name in ("backend", "precision", "threads", "ranks") if name in options
-    }
-    fields, order = options.pop("fields", ()), options.pop("order", 2)
-    return _capacitance(
-        Request.of_problem(problem, {"rtol": RTOL} | options, run, fields, order, communicator_of(comm))
-    )
+    return _capacitance(problem, lambda unit: Solver(unit, comm=comm, **{"rtol": RTOL, **options}))
 
 
 def capacitance_of(case: Case, comm: Any = None) -> Capacitance:
     """The same of a case, with its settings."""
     from poisson.run.request import Request
-
-    return _capacitance(Request.of_case(case, comm))
-
-
-def _capacitance(request: Request) -> Capacitance:
     from poisson.run.solver import Solver, of_request
 
-    problem = request.problem
+    request = Request.of_case(case, comm)
+    return _capacitance(case.problem, lambda unit: of_request(Solver, replace(request, problem=unit)))
+
+
+def _capacitance(problem: Problem, solver_of: Callable[[Problem], Solver]) -> Capacitance:
     conductors = [body for body in problem.bodies if body.kind in ("dirichlet", "floating")]
     if not conductors:
         raise CaseError("body: no conductor; allowed: bodies with dirichlet or floating = true")
@@ -139,7 +131,7 @@ def _capacitance(request: Request) -> Capacitance:
     if number(problem.c) != 0.0 or absorbs:
         raise CaseError("equation.c: c or a robin condition; allowed for capacitances: c = 0, no alpha")
     units = [_unit(replace(problem, surface="symmetric"), body) for body in conductors]
-    solver = of_request(Solver, replace(request, problem=units[0]))
+    solver = solver_of(units[0])
     solutions, rows = [], []
     for unit in units:
         solution = solver.keep_on(None, None, lambda: False, bodies=unit.bodies)

@@ -16,8 +16,6 @@ from poisson.backends.processors import THREADS_VARIABLE, default_threads
 from poisson.backends.registry import AUTO
 from poisson.errors import BackendUnavailable
 from poisson.parallel.communicator import Communicator
-from poisson.parallel.mpi import MpiCommunicator
-from poisson.parallel.nccl import NcclCommunicator
 from poisson.words import quantity
 
 Value = TypeVar("Value")
@@ -112,7 +110,12 @@ def communicator_for(communicator: Communicator, backend: Backend) -> Communicat
 
     Every rank calls this with its backend. There is one for all solvers on the same ranks.
     """
-    if not isinstance(communicator, MpiCommunicator) or communicator.size == 1:
+    if communicator.size == 1:
+        return communicator
+    from poisson.parallel.mpi import MpiCommunicator
+    from poisson.parallel.nccl import NcclCommunicator
+
+    if not isinstance(communicator, MpiCommunicator):
         return communicator
     modules = gpu.nccl() if backend.name == "gpu" else None
     if communicator.agree(modules is None) or modules is None:

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType
 from typing import Any
@@ -54,50 +53,39 @@ class Ending:
             raise EndedBySignal(number)
 
 
-class Pressed:
-    """The signals that have come so far.
+class Noted:
+    """Within, the first interrupt by one of these signals is only noted; a second one interrupts as usual.
 
-    `number`: the first signal, or 0.
+    Of signals with a handler of someone else's, that decides what they do; a shell has Ctrl-C ignored for a command in
+    the background. A call says whether a signal has come. `number`: the first signal, or 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Sequence[signal.Signals] = MAY_END) -> None:
         self.number = 0
+        self._numbers = numbers
+        self._ours: dict[int, Any] = {}
 
     def __call__(self) -> bool:
         return self.number != 0
 
+    def __enter__(self) -> Noted:
+        if threading.current_thread() is threading.main_thread():
+            for number in self._numbers:
+                handler = SIGNALS.getsignal(number)
+                if isinstance(handler, Ending) or handler is signal.default_int_handler:
+                    self._ours[number] = handler
+                    SIGNALS.signal(number, self._note)
+        return self
 
-@contextlib.contextmanager
-def noted(numbers: Sequence[signal.Signals] = MAY_END) -> Iterator[Pressed]:
-    """Within, the first interrupt by one of these signals is only noted; a second one interrupts as usual.
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._ours.items():
+            SIGNALS.signal(number, handler)
 
-    Of signals with a handler of someone else's, that decides what they do; a shell has Ctrl-C ignored for a command in
-    the background.
-    """
-    pressed = Pressed()
-
-    # Nothing is said here, where a write of the log itself may have been interrupted.
-    def note(number: int, frame: FrameType | None) -> None:
-        handler = ours[number]
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        # Nothing is said here, where a write of the log itself may have been interrupted.
+        handler = self._ours[number]
         if isinstance(handler, Ending) and not handler.counts():
             return
-        if pressed():
+        if self.number:
             raise EndedBySignal(number)
-        pressed.number = number
-
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-    before = {number: SIGNALS.getsignal(number) for number in numbers}
-    ours: dict[int, Any] = {
-        number: handler
-        for number, handler in before.items()
-        if isinstance(handler, Ending) or handler is signal.default_int_handler
-    }
-    for number in ours:
-        SIGNALS.signal(number, note)
-    try:
-        yield pressed
-    finally:
-        for number, handler in ours.items():
-            SIGNALS.signal(number, handler)
+        self.number = number

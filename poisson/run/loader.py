@@ -1,24 +1,31 @@
 # SPDX-License-Identifier: MIT
 """From the data of a problem to the arrays of a solver, for one solve after another."""
 
+from __future__ import annotations
+
+import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Reduction, Slab
 from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
-from poisson.discrete.faces import FaceTerms
 from poisson.discrete.share import Share
 from poisson.errors import CaseError, IncompatibleSource
+from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
+from poisson.problem import sampling
 from poisson.problem.arrays import brought, is_array, shape_of
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
+from poisson.problem.problem import Problem
 from poisson.run.result_fields import FEW_NODES
 from poisson.run.setup import Setup, on_host
 from poisson.solvers.spectrum import fill_free, weighted_mean
@@ -27,18 +34,29 @@ from poisson.words import article
 if TYPE_CHECKING:
     from poisson.problem.bodies import Body
 
+MANY_NODES = 1 << 25
+"""A device fills an array of fewer nodes in less time than it takes to be asked for each of its faces."""
+
+Terms = list[tuple[Any, Any]]
+"""Values, and the nodes of an array that they belong to."""
+
 
 class Loader:
     """Fills the arrays of a setup; what the faces add is kept until they change.
 
-    `setup`: with the arrays. `share`: the part of the grid that they are on; without it the whole.
+    `setup`: with the arrays. `share`: the part of the grid that they are on; without it the whole. `blank`: whether the
+    iterate is set at fixed nodes alone (`poisson.solvers.iteration.Task`).
     """
+
+    blank = False
 
     def __init__(self, setup: Setup, share: Share | None) -> None:
         self._setup = setup
         # Arrays that are written by rows of a whole grid, and not by slabs.
         self._whole = share is None and setup.backend.views
-        self._faces: tuple[tuple[tuple[Face, ...], tuple[Body, ...]], FaceTerms] | None = None
+        self._faces: _Known | None = None
+        self._start: tuple[FaceTerms, Array] | None = None
+        self._cleared: Array | None = None  # The iterate, if a solve has left zeros at fixed nodes in it.
         self._unread: list[tuple[Reduction, Callable[[], None]]] = []
         self._places: dict[str, Reduction] = {}
 
@@ -46,7 +64,7 @@ class Loader:
         """Set the iterate and the source of a problem that has the operator of the setup; the problem, balanced.
 
         Raises IncompatibleSource if a singular problem has no solution, and CaseError if a value is not finite. Of what
-        is read where it lies the pass that reads it first finds that, and on a device `require_finite`.
+        is read where it lies the pass that reads it first finds that, and on a device `solved`.
         """
         setup = self._setup
         backend = setup.backend
@@ -79,25 +97,29 @@ class Loader:
             setup.coarser.load(discretisation)
         return discretisation
 
-    def require_finite(self) -> None:
+    def solved(self, u: Array) -> None:
         """Look at what a device has told of the values that were read where they lie, when it has done so anyway.
 
-        Raises CaseError with the first value that is not finite.
+        `u`: the iterate that the method has left. Raises CaseError with the first value that is not finite.
         """
+        self._cleared = u if self.blank and u is self._setup.u else None
         unread, self._unread = self._unread, []
         for place, look in unread:
             if not math.isfinite(self._setup.backend.read(place)[0]):
                 look()
 
     def start(self, discretisation: Discretisation) -> Array | None:
-        """A new array with the boundary values and zeros, for several sources; None where faces add to the sources."""
+        """An array with the boundary values and zeros, for several sources; None where faces add to the sources."""
         if not self._whole or discretisation.problem.open_faces or (faces := self._terms(discretisation)).adds:
             return None
-        backend, shape = self._setup.backend, self._setup.operator.array_shape
-        start = backend.empty(shape)
-        backend.fill(start, 0.0)
-        faces.hold(backend.view(start))
-        return start
+        if self._start is None or self._start[0] is not faces:
+            backend = self._setup.backend
+            start = backend.empty(self._setup.operator.array_shape)
+            backend.fill(start, 0.0)
+            if faces.held:
+                faces.hold(backend.view(start))
+            self._start = faces, start
+        return self._start[1]
 
     def in_place(self, discretisation: Discretisation) -> Array | None:
         """The source of a problem in the memory of the caller; None where it is not."""
@@ -153,7 +175,14 @@ class Loader:
 
     def _load_initial(self, discretisation: Discretisation, faces: FaceTerms) -> None:
         setup, problem = self._setup, discretisation.problem
-        backend = setup.backend
+        backend, cleared, self._cleared = setup.backend, self._cleared, None
+        self.blank = not (problem.guess or faces.held or setup.method.reads_guess)
+        if self.blank:
+            if setup.u is not cleared and (backend.on_host or problem.lattice.nodes > MANY_NODES):
+                faces.hold(backend.view(setup.u))
+            elif setup.u is not cleared:
+                backend.fill(setup.u, 0.0)
+            return
         if not problem.guess:
             backend.fill(setup.u, 0.0)
         elif (given := self._in_place(problem.initial, discretisation.initial)) is not None:
@@ -161,7 +190,8 @@ class Loader:
         else:
             self._evaluate(problem.initial, discretisation.initial, setup.u)
             return
-        faces.hold(backend.view(setup.u))
+        if faces.held:
+            faces.hold(backend.view(setup.u))
 
     def _load_source(self, discretisation: Discretisation, faces: FaceTerms, given: Array | None) -> None:
         setup, backend = self._setup, self._setup.backend
@@ -177,13 +207,20 @@ class Loader:
 
     def _terms(self, discretisation: Discretisation) -> FaceTerms:
         """The terms of the faces; data that may have changed since they were read are read again."""
-        problem = discretisation.problem
-        given = problem.faces, problem.bodies
-        before = self._faces[0] if self._faces else (None, None)
-        if given[0] is not before[0] or given[1] is not before[1] or not all(map(_lasts, problem.faces)):
-            self._faces = given, FaceTerms(problem).on(self._setup.backend.array_module)
-        assert self._faces is not None
-        return self._faces[1]
+        problem, known = discretisation.problem, self._faces
+        if not (known and known.lasts and known.faces is problem.faces and known.bodies is problem.bodies):
+            terms = FaceTerms(problem).on(self._setup.backend.array_module)
+            known = self._faces = _Known(problem.faces, problem.bodies, terms, all(map(_lasts, problem.faces)))
+        return known.terms
+
+
+class _Known(NamedTuple):
+    """The terms of some faces and bodies, and whether these have the same data at every time."""
+
+    faces: tuple[Face, ...]
+    bodies: tuple[Body, ...]
+    terms: FaceTerms
+    lasts: bool
 
 
 def _clear_mask(setup: Setup) -> None:
@@ -231,3 +268,86 @@ def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
 def _lasts(face: Face) -> bool:
     """Whether the data of a face are the same at every time."""
     return face.value is None or isinstance(face.value, Expression)
+
+
+class FaceTerms:
+    """The boundary values and the source terms of the faces, on the arrays of a whole grid.
+
+    `problem`: with the data of the faces. `held`: whether a boundary value is not 0. Raises `CaseError` if a value is
+    not finite; the line names the key and the place.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        shape = problem.lattice.of_arrays.array_shape
+        block = tuple((0, count) for count in shape)
+        fixed = list(sampling.held_faces(problem, block))
+        # The face that stands first has the nodes that it shares: it comes last.
+        self._fixed: Terms = [
+            (where, _on(shape, where, sampling.face_value(problem, np, face, block))) for face, where in fixed[::-1]
+        ]
+        self.held = any(values.any() for _, values in self._fixed)
+        self._terms: Terms = []
+        self._scales: Terms = []
+        surface = None
+        if problem.bodies:
+            from poisson.discrete.surface import surface_of
+
+            surface = surface_of(problem)
+            # Faces come after bodies: they have the nodes that both reach.
+            self._fixed.insert(0, surface.held.within(block))
+            self._terms.append(surface.source.within(block))
+            self.held = True
+            if surface.obstacles:
+                self._scales.append(surface.volumes.within(block))
+        for face, where in sampling.faces(problem.lattice, Rule.MIRROR, block):
+            term = sampling.face_source(problem, np, face, block, surface.dielectrics if surface else None)
+            values = _on(shape, where, term * surface.on_face(face, block) if surface else term)
+            for other, there in fixed:
+                if other // 2 != face // 2:
+                    values[_within(there, where)] = 0.0
+            if values.any():
+                self._terms.append((where, values))
+
+    def on(self, xp: ModuleType) -> FaceTerms:
+        """The same for arrays of a module, numpy or that of a device."""
+        if xp is np:
+            return self
+        there = copy.copy(self)
+        there._fixed, there._terms, there._scales = (
+            [(_index(xp, where), xp.asarray(values)) for where, values in terms]
+            for terms in (self._fixed, self._terms, self._scales)
+        )
+        return there
+
+    @property
+    def adds(self) -> bool:
+        """Whether the source has terms of the faces."""
+        return bool(self._terms or self._scales)
+
+    def hold(self, u: Any) -> None:
+        """Write the boundary values into an array."""
+        for where, values in self._fixed:
+            u[where] = values
+
+    def add(self, f: Any) -> None:
+        """Add the terms of the faces to a source, of which the open part of each control volume counts."""
+        for where, values in self._scales:
+            f[where] *= values
+        for where, values in self._terms:
+            f[where] += values
+
+
+def _index(xp: ModuleType, where: sampling.Index) -> sampling.Index:
+    """An index, whose arrays are those of a module."""
+    return tuple(xp.asarray(part) if isinstance(part, np.ndarray) else part for part in where)
+
+
+def _on(shape: tuple[int, ...], where: sampling.Index, values: Any) -> NDArray[np.float64]:
+    """Values at each node of a face."""
+    along = tuple(count for count, place in zip(shape, where, strict=True) if isinstance(place, slice))
+    return np.array(np.broadcast_to(values, along), dtype=np.float64)
+
+
+def _within(other: sampling.Index, where: sampling.Index) -> sampling.Index:
+    """The nodes of another face, as an index of an array on a face."""
+    return tuple(there for there, here in zip(other, where, strict=True) if isinstance(here, slice))

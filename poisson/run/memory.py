@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from poisson.run.request import Request
 
 LITTLE = 1 << 22
-"""Bytes up to which no room is looked for: to read what control groups leave takes as long as a small solve."""
+"""Bytes up to which no room is looked for."""
 
 
 FACE_MATRICES = 3
@@ -82,7 +83,27 @@ class Room:
         return cls(problem.lattice, *asked, problem.varies, nodes, ranks.beside, surface, of_bodies)
 
 
-def needs(backend: Backend, room: Room, least: int = 0) -> tuple[Need, ...]:
+class Free:
+    """The free memory before a set-up, which is read when it is asked for first: that takes as long as a small solve.
+
+    `backend`: of the arrays.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    @cached_property
+    def of_backend(self) -> tuple[int, int] | None:
+        """Bytes free and in all where arrays are; None where the system does not tell."""
+        return self._backend.memory()
+
+    @cached_property
+    def of_host(self) -> tuple[int, int]:
+        """The same on the host."""
+        return (self._backend.on_host and self.of_backend) or host_memory()
+
+
+def needs(backend: Backend, room: Room, free: Free, least: int = 0) -> tuple[Need, ...]:
     """The memory that a solve needs where its arrays are, and on the host for its result; one need if both are the
     host's, and none where it is less than so many bytes.
     """
@@ -94,31 +115,30 @@ def needs(backend: Backend, room: Room, least: int = 0) -> tuple[Need, ...]:
     of_result = result_bytes(lattice, dtype, room.fields, own) + room.of_bodies * lattice.nodes
     if needed + of_result < least:
         return ()
-    of_backend, of_host = backend.memory(), host_memory()
 
     def need(what: str, place: str, size: int, memory: tuple[int, int] | None, users: int) -> Need:
         return Need(what, place, size, None if memory is None else memory[0] // users, users)
 
     users = room.beside if backend.on_host else 1
-    arrays_alone = need(f"{arrays:.3g} arrays", f"the {backend.name} backend", needed, of_backend, users)
+    arrays_alone = need(f"{arrays:.3g} arrays", f"the {backend.name} backend", needed, free.of_backend, users)
     if backend.on_host:
         what = f"{arrays:.3g} arrays and room for its result"
-        return arrays_alone, need(what, "this process", needed + of_result, of_host, room.beside)
-    return arrays_alone, need("room for its result", "this process", of_result, of_host, room.beside)
+        return arrays_alone, need(what, "this process", needed + of_result, free.of_host, room.beside)
+    return arrays_alone, need("room for its result", "this process", of_result, free.of_host, room.beside)
 
 
-def require_memory(backend: Backend, room: Room) -> None:
+def require_memory(backend: Backend, room: Room, free: Free) -> None:
     """Refuse a problem whose arrays, with those of coefficients that vary, do not fit.
 
     Raises ResourceError if the arrays of the method need more than the backend has free, or the result, with these
     arrays where they are in the host's memory too, more than the host has.
     """
     part = "" if room.nodes is None else f" for a part of {room.nodes} nodes"
-    for need in needs(backend, room, LITTLE):
+    for need in needs(backend, room, free, LITTLE):
         if need.short and need.free is not None:
             shared = "" if need.users == 1 else f" for each of the {quantity(need.users, 'process')} on this host"
             narrow = replace(room, precision="float32")
-            fits = room.precision != "float32" and not any(other.short for other in needs(backend, narrow))
+            fits = room.precision != "float32" and not any(other.short for other in needs(backend, narrow, free))
             smaller = ", or use run.precision = 'float32'" if fits else ""
             raise ResourceError(
                 f"domain.shape = {list(room.lattice.shape)} needs {need.what}{part}, {need.size / 2**30:.3g} GiB in "

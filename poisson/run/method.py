@@ -16,9 +16,9 @@ from poisson.discrete.samples import Samples
 from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS, Differences
 from poisson.problem.problem import Problem
-from poisson.run.backend import falling_back, local_backend
+from poisson.run.backend import local_backend, next_backend
 from poisson.run.certificate import with_surfaces
-from poisson.run.memory import Room, require_memory
+from poisson.run.memory import Free, Room, require_memory
 from poisson.run.operator import divide, numbers_of, unchanged
 from poisson.run.request import Request
 from poisson.run.setup import Setup
@@ -41,18 +41,20 @@ def set_up(request: Request, divided: Callable[[], Problem], failed: Mapping[str
     taken fails, and another one may not.
     """
     local = local_backend(request, failed)
-    with falling_back(local, request):
+    try:
         divide(request, local)
         return set_up_on(local, replace(request, problem=divided()))
+    except Exception as error:
+        raise next_backend(error, local, request) from None
 
 
 def set_up_on(local: Backend, request: Request) -> Setup:
     """The same on the backend and on the parts of the grid that there are."""
     problem, settings, precision, ranks = request.problem, request.settings, request.run.precision, request.ranks
     backend, discretisation = ranks.over(local), Discretisation(problem, share=ranks.share)
-    room = Room.of(request)
+    room, free = Room.of(request), Free(local)
     with ranks.agreed():
-        require_memory(local, room)
+        require_memory(local, room, free)
     operations = with_surfaces(backend.bind(discretisation.operator_on(backend)), discretisation)
     choice = None
     if settings.method == AUTO:
@@ -60,8 +62,7 @@ def set_up_on(local: Backend, request: Request) -> Setup:
         log.info("%s", choice.line)
         settings, precision = choice.settings, choice.precision
         with ranks.agreed():
-            # The coefficients are there already.
-            require_memory(local, replace(room, settings=settings, precision=precision, varies=False))
+            require_memory(local, replace(room, settings=settings, precision=precision), free)
     local_counting, ledger = counted(local) if request.count else (local, None)
     counting = ranks.over(local_counting) if request.count else backend
     if problem.open_faces:

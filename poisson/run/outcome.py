@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +19,7 @@ import poisson
 from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
 from poisson.mesh.system import RADIUS
-from poisson.output.record import CHARGE, FLUX, FORCES, all_finite
+from poisson.output.record import CHARGE, FLUX, FORCES, ErrorNorms, all_finite
 from poisson.problem.arrays import brought
 from poisson.problem.arrays import host as brought_to_host
 from poisson.problem.expressions import Expression
@@ -44,16 +43,6 @@ if TYPE_CHECKING:
     from poisson.run.setup import Setup
     from poisson.solvers.iteration import Iterate
     from poisson.solvers.stopping import SolveResult
-
-
-class Clock:
-    """Seconds since it was made."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-
-    def seconds(self) -> float:
-        return time.perf_counter() - self._start
 
 
 class Solved(NamedTuple):
@@ -142,17 +131,49 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         divided, every = operator.lattice.divided, (1,) * operator.dimension
         on_all = backend.sample(result.u, operator.lattice, every) if divided else u
         origin = WithForces(origin, surface, problem, on_all)
+    fields, error, in_range = (
+        _fields(setup, solved, result, u, residual, wanted) if wanted or problem.exact else ({}, None, True)
+    )
+    in_range = in_range and stopping.boundary <= float(np.finfo(backend.dtype).max)
+    status = certificate.verdict(result, norm, rounded, in_range=in_range)
+    return Solution(
+        problem=problem,
+        u=u,
+        status=status,
+        iterations=result.iterations,
+        norm=stopping.norm,
+        residual=norm,
+        target=result.target,
+        history=result.history,
+        fields=fields,
+        error=error,
+        error_bar=result.error,
+        times=times,
+        provenance=origin,
+        share=ranks.held(problem.lattice.array_shape),
+    )
+
+
+def _fields(
+    setup: Setup,
+    solved: Solved,
+    result: SolveResult,
+    u: Any,
+    residual: NDArray[np.float64] | None,
+    wanted: tuple[str, ...],
+) -> tuple[dict[str, NDArray[Any]], ErrorNorms | None, bool]:
+    """The fields that are wanted, the error if the exact solution is known, and whether all vectors are finite.
+
+    `u`: the solution. `residual`: its residual, if that is wanted.
+    """
+    problem, discretisation = solved.problem, solved.discretisation
+    backend, operator, shape = setup.backend, setup.operator, u.shape
     fields: dict[str, NDArray[Any]] = {}
-    named = tuple(name for name in wanted if name in VECTORS)
+    named, in_range = tuple(name for name in wanted if name in VECTORS), True
     if setup.differences is not None and named:
         fields |= result_fields.vectors(backend, setup.differences, discretisation, operator, result, named)
         beyond = sum(not all_finite(values) for values in fields.values())
         in_range = discretisation.total(float(beyond))[0] == 0.0
-    else:
-        in_range = True
-    in_range = in_range and stopping.boundary <= float(np.finfo(backend.dtype).max)
-    status = certificate.verdict(result, norm, rounded, in_range=in_range)
-    shape = u.shape
     if residual is not None:
         fields["residual"] = residual.reshape(shape)
     # A formula is evaluated where the loop ran; what a file, an array or a Python function gives, on the host.
@@ -169,22 +190,7 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         if name not in fields:
             place = at_home if isinstance(getattr(problem, name), Expression) else host
             fields[name] = result_fields.scalar_field(name, discretisation, place).reshape(shape)
-    return Solution(
-        problem=problem,
-        u=u,
-        status=status,
-        iterations=result.iterations,
-        norm=stopping.norm,
-        residual=norm,
-        target=result.target,
-        history=result.history,
-        fields={name: fields[name] for name in wanted},
-        error=error,
-        error_bar=result.error,
-        times=times,
-        provenance=origin,
-        share=ranks.held(problem.lattice.array_shape),
-    )
+    return {name: fields[name] for name in wanted}, error, in_range
 
 
 def unfinished(
@@ -230,7 +236,8 @@ def copies(setup: Setup, problem: Problem, ranks: Ranks, out: Any) -> Callable[[
 
 def _on_device(problem: Problem) -> bool:
     """Whether the source or the initial guess is an array on a device."""
-    return any(isinstance(field, ArrayField) and field.on_device for field in (problem.f, problem.initial))
+    f, initial = problem.f, problem.initial
+    return (isinstance(f, ArrayField) and f.on_device) or (isinstance(initial, ArrayField) and initial.on_device)
 
 
 def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple[Any, SolveResult]:
@@ -260,17 +267,19 @@ def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple
         values = backend.to_host(result.u)[lattice.owned]
         return np.ascontiguousarray(values).reshape(values.shape[-problem.lattice.dimension :]), result
     mine, result = setup.hand_over(result)
-    if mine is None:
-        mine = backend.view(result.copy if result.copy is not None else copy_of(backend, result.u))
-    # What the caller asks of a device runs beside what the backend does.
-    backend.synchronize()
+    if mine is None and result.copy is not None:
+        mine = backend.view(result.copy)
+    else:
+        mine = backend.view(copy_of(backend, result.u)) if mine is None else mine
+        # What the caller asks of a device runs beside what the backend does.
+        backend.synchronize()
     return mine.reshape(problem.lattice.array_shape), result
 
 
-def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:
-    """How a result comes about, but for what `Ranks.provenance` has."""
+def provenance(setup: Setup, ranks: Ranks, started: datetime) -> dict[str, str | int | float]:
+    """How a result comes about, if no other method goes on."""
     if not setup.origin:
-        setup.origin = _origin(setup)
+        setup.origin = _origin(setup) | ranks.provenance()
     # In a forked process the device has fewer threads than it had.
     return setup.origin | {"device": setup.backend.device, "started": started.isoformat(timespec="seconds")}
 

@@ -221,12 +221,12 @@ class Ranks:
         blocks = " x ".join(map(str, counts))
         return {"ranks": self.size, "blocks": blocks, "hosts": ", ".join(dict.fromkeys(self.hosts))}
 
-    @contextlib.contextmanager
-    def speaking(self) -> Iterator[None]:
+    def speaking(self) -> contextlib.AbstractContextManager[None]:
         """Within, only the first rank writes to the log."""
-        if self.speaks:
-            yield
-            return
+        return contextlib.nullcontext() if self.speaks else self._unheard()
+
+    @contextlib.contextmanager
+    def _unheard(self) -> Iterator[None]:
         for name in list(logging.root.manager.loggerDict):
             if name.partition(".")[0] == __name__.partition(".")[0]:
                 logging.getLogger(name).addFilter(_heard)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The request to a solver: one record, which a case and the arguments of Python come to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from poisson.case import Case
-from poisson.case.combinations import clashes
 from poisson.case.settings import FIELDS, VECTORS, WITHOUT_VECTORS, FieldName
 from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS
@@ -69,30 +68,6 @@ class Request:
         fields = tuple(name for name in case.output.fields if name != "u")
         ranks = Ranks(communicator_of(comm), case.run.ranks)
         return cls(case.problem, case.solver, case.run, fields, case.output.order, ranks, count)
-
-    @classmethod
-    def of_problem(
-        cls,
-        problem: Problem,
-        solver: Mapping[str, Any],
-        run: Mapping[str, Any],
-        fields: Sequence[str],
-        order: int,
-        comm: Any = None,
-    ) -> "Request":
-        """The request of the arguments of `poisson.Solver`, whose keys are checked as those of a case file are.
-
-        Raises CaseError with one line for each mistake.
-        """
-        from poisson.case.build import check_settings
-        from poisson.case.mistakes import Mistakes
-
-        mistakes = Mistakes()
-        settings, machine = check_settings(solver, run, mistakes)
-        mistakes.disagree(clashes(settings, machine, problem))
-        mistakes.refuse()
-        checked = checked_fields(fields, order, exact=problem.exact is not None)
-        return cls(problem, settings, machine, checked, order, Ranks(communicator_of(comm), machine.ranks))
 
     @property
     def vectors(self) -> bool:

@@ -186,7 +186,7 @@ def _solve(
     more = {"commit": _commit()} | (checkpoints.origin if checkpoints else {})
     solution: Solution | None = None
     try:
-        with interrupts.noted() as pressed:
+        with interrupts.Noted() as pressed:
             bare = solver.keep_on(checkpoints, observer, pressed)
             times = dict(bare.times)
             times["solve"] += checkpoints.seconds if checkpoints else 0.0

@@ -23,7 +23,7 @@ from poisson.problem.expressions import Expression
 from poisson.problem.faces import FaceData, may_absorb
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField, Range, joined
 from poisson.problem.problem import Coefficient, Problem, number
-from poisson.problem.sampling import NOT_NEGATIVE, Limit, limit_of_a, require_values
+from poisson.problem.sampling import NOT_NEGATIVE, Limit, constant_of, limit_of_a, require_values
 from poisson.solvers.roughness import Roughness, roughness_of
 
 MOST_NODES = 1 << 16
@@ -139,7 +139,7 @@ class Sample:
             found.append((numbers[2:] - numbers[:-2]) == 2)
         return tuple(found)
 
-    @property
+    @cached_property
     def fixed(self) -> tuple[float, float] | None:
         """The least and the largest value that a Dirichlet face, or a number a body, holds, in U; None without one."""
         held = [each for face, each in self.value.items() if self.problem.faces[face].kind.fixes]
@@ -288,9 +288,11 @@ class Sample:
     def _values(
         self, key: str, function: FaceData, runs: Sequence[Runs], left_out: int | None, limit: Limit | None
     ) -> Values:
+        axes = [axis for axis in reversed(range(len(runs))) if axis != left_out]
+        if (constant := constant_of(function, limit)) is not None:
+            return np.full([sum(stop - start for start, stop in runs[axis]) for axis in axes], constant)
         places = self._places(runs)
         counts = tuple(place.size for place in reversed(places))
-        axes = [axis for axis in reversed(range(len(runs))) if axis != left_out]
         if isinstance(function, FieldFile):
             values = function.read_runs([runs[axis] for axis in axes]).reshape(counts)
         elif isinstance(function, (Expression, FunctionField)):

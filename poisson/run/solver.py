@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 import numpy as np
 
 from poisson.case import Case
-from poisson.case.combinations import clashes
+from poisson.case.combinations import checked_settings, clashes
 from poisson.case.settings import FieldName
 from poisson.discrete.discretisation import Discretisation, carry
 from poisson.errors import CaseError, PoissonError
@@ -24,7 +25,7 @@ from poisson.problem.fields import PartField
 from poisson.problem.given import Boundary, Condition, Data
 from poisson.problem.problem import Problem, no_problem
 from poisson.run import distribution, interrupts
-from poisson.run.backend import NextBackend, falling_back
+from poisson.run.backend import NextBackend, next_backend
 from poisson.run.batch import solve_together
 from poisson.run.checkpoints import Checkpoints
 from poisson.run.concerns import warn_of_concerns
@@ -33,9 +34,9 @@ from poisson.run.loader import Loader, sources_of
 from poisson.run.method import renewed, set_up, set_up_on
 from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.operator import unchanged
-from poisson.run.outcome import Clock, Solved, apart, copies, finish, provenance, require_place, unfinished
+from poisson.run.outcome import Solved, apart, copies, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.request import BackendName, Method, Options, Precision, Request
+from poisson.run.request import BackendName, Method, Options, Precision, Request, checked_fields
 from poisson.run.setup_view import SetupView
 from poisson.run.solution import Interrupted, Solution
 from poisson.solvers.iteration import Task
@@ -131,9 +132,10 @@ class Solver(SetupView):
         run: dict[str, Any] = {"backend": backend, "precision": precision, "threads": threads}
         if ranks is not None:
             run["ranks"] = ranks if isinstance(ranks, int) else list(ranks)
-        request = Request.of_problem(problem, {"method": method, **options}, run, fields, order, communicator)
+        settings, machine = checked_settings({"method": method, **options}, run, problem)
+        wanted = checked_fields(fields, order, exact=problem.exact is not None)
         self._arrays = (given, names)
-        self._begin(request)
+        self._begin(Request(problem, settings, machine, wanted, order, Ranks(communicator, machine.ranks)))
 
     @classmethod
     def of(cls, case: Case, *, count: bool = False, comm: Any = None) -> Solver:
@@ -165,10 +167,10 @@ class Solver(SetupView):
         self._seconds = 0.0
         self._failed: dict[str, str] = {}
         self._checked = False
-        clock = Clock()
+        began = time.perf_counter()
         with np.errstate(all="ignore"), self.ranks.speaking(), self.ranks.communicator.together():
             self._set_up_somewhere()
-        self._seconds = clock.seconds()
+        self._seconds = time.perf_counter() - began
 
     def _set_up_somewhere(self) -> None:
         """Set up on the backend asked for, or on the first that does not fail where ``auto`` may choose it."""
@@ -294,7 +296,7 @@ class Solver(SetupView):
         [(33, 33), (33, 33)]
         """
         sources, solutions = sources_of(fs, self.problem.lattice.array_shape), []
-        for f, found in zip(sources, self._together(sources), strict=True):
+        for f, found in zip(sources, self._together(sources, fs), strict=True):
             solution = found or self._solve_somewhere(Call({"f": f}))
             if self._speaks_first():
                 warn_of_concerns(replace(self.request, problem=solution.problem))
@@ -306,13 +308,13 @@ class Solver(SetupView):
         first, self._checked = not self._checked, True
         return first and self.ranks.speaks
 
-    def _together(self, sources: Sequence[Any]) -> list[Solution | None]:
+    def _together(self, sources: Sequence[Any], whole: Any) -> list[Solution | None]:
         """The solutions for sources that are solved for at once; None for others."""
         if self.request.fields or self.ranks.size > 1 or self._floating:
             return [None] * len(sources)
         with self._exclusive.use(), self._setup.backend.in_use():
             self._take_operator(self.problem)
-            return solve_together(self._setup, self._loader, self.problem, sources)
+            return solve_together(self._setup, self._loader, self.problem, self.ranks, sources, whole)
 
     def keep_on(
         self,
@@ -337,18 +339,18 @@ class Solver(SetupView):
     def _solve_somewhere(self, call: Call) -> Solution:
         """Solve where the solver is set up, and on the next backend where that fails and ``auto`` had chosen it."""
         ranks, interrupted, solution = self.ranks, call.interrupted, None
-        own = interrupts.noted(CTRL_C) if interrupted is None else contextlib.nullcontext(interrupted)
+        own = interrupts.Noted(CTRL_C) if interrupted is None else contextlib.nullcontext(interrupted)
         # While another thread solves here, Ctrl-C ends the wait.
         with self._exclusive.use(), ranks.speaking(), own as asked:
             while solution is None:
                 setup = self._setup
-                falls_back, used = falling_back(setup.local, self.request), setup.backend.in_use()
-                try:
-                    with used, ranks.communicator.together(), falls_back, np.errstate(all="ignore"):
+                with setup.backend.in_use(), ranks.communicator.together(), np.errstate(all="ignore"):
+                    try:
                         solution = self._solve(call, asked)
                         continue
-                except NextBackend as failed:
-                    self._failed[failed.name] = failed.reason
+                    except Exception as error:
+                        failed = next_backend(error, setup.local, self.request)
+                self._failed[failed.name] = failed.reason
                 with np.errstate(all="ignore"):
                     self._set_up_somewhere()
                 if call.checkpoints:
@@ -384,13 +386,13 @@ class Solver(SetupView):
                 problem = apart(problem, out, self._setup.local)
         if self._floating is None:
             return self._solve_for(problem, self.request, call, interrupted)
-        clock, ledger, before = Clock(), self._setup.ledger, self._seconds
+        began, ledger, before = time.perf_counter(), self._setup.ledger, self._seconds
         bare = replace(self.request, fields=())
         with ledger.paused() if ledger else contextlib.nullcontext():
             problem, potentials = self._floating.settled(
                 problem, lambda each: self._solve_for(each, bare, Call(), interrupted)
             )
-        self._seconds = before + clock.seconds()
+        self._seconds = before + time.perf_counter() - began
         return self._solve_for(problem, self.request, call, interrupted, potentials)
 
     def _solve_for(
@@ -403,7 +405,7 @@ class Solver(SetupView):
     ) -> Solution:
         """Solve a problem with the operator of the setup, or with other coefficients."""
         ranks, checkpoints = self.ranks, call.checkpoints
-        clock, started = Clock(), datetime.now(UTC)
+        began, started = time.perf_counter(), datetime.now(UTC)
         if problem is not self._operator_of:
             self._take_operator(problem)
         setup = self._setup
@@ -413,10 +415,11 @@ class Solver(SetupView):
         if discretisation.problem is not data:
             discretisation = Discretisation(data, share=ranks.share)
         discretisation = self._loader.fill(discretisation)
-        times = {"setup": clock.seconds() + self._seconds}
+        times = {"setup": time.perf_counter() - began + self._seconds}
         self._seconds = 0.0
-        origin = provenance(setup, started) | ranks.provenance()
-        origin |= {f"{POTENTIAL}{name}": value for name, value in potentials.items()}
+        origin = provenance(setup, ranks, started)
+        for name, value in potentials.items():
+            origin[f"{POTENTIAL}{name}"] = value
         stopping = setup.stopping
         asked = ranks.interrupted(interrupted)
         begun, between = None, lambda iterate: asked()
@@ -424,24 +427,26 @@ class Solver(SetupView):
             begun = checkpoints.begun
             made = partial(unfinished, request, setup, problem, origin)
             between = checkpoints.between(ranks, asked, made)
-        clock, before = Clock(), setup.local.kernel_seconds
+        began, before = time.perf_counter(), setup.local.kernel_seconds
         if problem.guess and setup.operator.singular and not begun:
             remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
         method = setup.method_for(guess=problem.guess)
         if begun:
             stopping = replace(stopping, begun=begun)
         copy = None if setup.backend.on_host else copies(setup, problem, ranks, call.out)
-        result = method.run(Task(setup.u, setup.source, stopping, call.observer, between, copy))
+        blank = self._loader.blank
+        result = method.run(Task(setup.u, setup.source, stopping, call.observer, between, copy, blank=blank))
         setup.backend.synchronize()
+        ended = time.perf_counter()
         if before is not None:
             times["kernels"] = (setup.local.kernel_seconds or 0.0) - before
-        times["solve"] = clock.seconds() - times.get("kernels", 0.0)
+        times["solve"] = ended - began - times.get("kernels", 0.0)
         with ranks.agreed():
-            self._loader.require_finite()
-        clock = Clock()
-        origin["method"] = setup.described_with(result.instead)
+            self._loader.solved(result.u)
+        if result.instead:
+            origin["method"] = setup.described_with(result.instead)
         solution = finish(request, setup, Solved(problem, discretisation, result, call.out, times, origin))
-        times["finish"] = clock.seconds()
+        times["finish"] = time.perf_counter() - ended
         return solution if ranks.size == 1 else replace(solution, times=ranks.slowest(times))
 
     def _take_operator(self, problem: Problem) -> None:

@@ -225,9 +225,13 @@ class Question:
         probe = self.backend.probe()
         return max(probe.slowdown(axis.intervals) for axis in self.operator.lattice.whole.axes)
 
+    @cached_property
+    def _memory(self) -> tuple[int, int] | None:
+        return self.backend.memory()
+
     def fits(self, arrays: float) -> bool:
         """Whether so many arrays of the grid's size have room."""
-        memory = self.backend.memory()
+        memory = self._memory
         needed = arrays * math.prod(self.operator.shape) * self.backend.dtype.itemsize
         return memory is None or needed <= ROOM * memory[0]
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, patience_with
-from poisson.solvers.iteration import Interruption, Iterate, ManyMethod, Method, Task
+from poisson.solvers.iteration import Interruption, Iterate, Method, Task
 from poisson.solvers.registry import describe
 from poisson.solvers.roughness import has_products
 from poisson.solvers.settings import SolverSettings
@@ -53,7 +54,7 @@ class ChosenMethod(Method):
             f = self._operations.settled(f)
         instead = stopping.begun.instead if stopping.begun else ""
         patient, shown = replace(stopping, patience=self._patience[first]), partial(_named, interrupted, instead)
-        result = self._methods[first].run(Task(u, f, patient, observer, shown))
+        result = self._methods[first].run(task._replace(f=f, stopping=patient, interrupted=shown))
         for settings in others:
             if not _stalled(result) or result.iterations >= stopping.max_iterations or not self._stands_by(settings):
                 break
@@ -77,18 +78,18 @@ class ChosenMethod(Method):
         return all(method.refresh() for method in self._methods.values())
 
     @property
+    def reads_guess(self) -> bool:  # type: ignore[override]  # of the method that begins
+        return self._methods[self._chain[0]].reads_guess
+
+    @property
     def together(self) -> bool:
-        """See `poisson.solvers.iteration.ManyMethod`."""
-        method = self._methods[self._chain[0]]
-        return isinstance(method, ManyMethod) and method.together
+        return self._methods[self._chain[0]].together
 
     def solve_many(
-        self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
+        self, fs: Sequence[Array], start: Array, stopping: Stopping, whole: Any = None
     ) -> list[SolveResult | None]:
-        """See `poisson.solvers.iteration.ManyMethod`: by the first method."""
-        method = self._methods[self._chain[0]]
-        assert isinstance(method, ManyMethod)
-        return method.solve_many(fs, start, us, stopping)
+        """By the first method (`Method.solve_many`)."""
+        return self._methods[self._chain[0]].solve_many(fs, start, stopping, whole)
 
     def _behind(self, begun: Begun | None) -> tuple[SolverSettings, ...]:
         """The methods from the one on that had gone on in a solve that is resumed."""

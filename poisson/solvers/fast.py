@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,8 @@ class FastTransform(Method):
 
     `operations`: those of A, with constant coefficients. Raises `CaseError` if the coefficients vary.
     """
+
+    reads_guess = False
 
     def __init__(self, operations: Operations) -> None:
         backend, operator = operations.backend, operations.operator
@@ -111,7 +114,10 @@ class FastTransform(Method):
                 watch.follow(f)
             else:
                 source = watch.source(f, other())
-            guess = (0.0, 0.0) if source[1] > 0.0 or first else residual()
+            if not source[1] > 0.0 and not first:
+                if task.blank:
+                    backend.fill(u, 0.0)
+                guess = residual()
         status = watch.begin(source, None if source[1] > 0.0 else guess, lambda: pair[0])
         done, best, now = 0, float("inf"), None
         while status is None:
@@ -142,27 +148,29 @@ class FastTransform(Method):
 
     @property
     def together(self) -> bool:
-        """See `poisson.solvers.iteration.ManyMethod`."""
         if self._callers:
             return self._callers.together
         operator = self._operations.operator
         return self._backend.keeps(operator.array_shape) and not operator.singular
 
     def solve_many(
-        self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
+        self, fs: Sequence[Array], start: Array, stopping: Stopping, whole: Any = None
     ) -> list[SolveResult | None]:
-        """See `poisson.solvers.iteration.ManyMethod`: one solution by transforms for each, if that is enough."""
+        """One solution by transforms for each, if that is enough (`Method.solve_many`)."""
         measure, operator = stopping.measure, self._operations.operator
-        held = stopping.boundary > 0.0
-        if not self._callers and held not in self._several:
-            self._several[held] = Together(self._operations, held)
-        all_norms = (self._callers or self._several[held]).solve_many(fs, start, us)
+        if self._callers:
+            us, norms = self._callers.solve_many(fs, start)
+        else:
+            held = stopping.boundary > 0.0
+            if held not in self._several:
+                self._several[held] = Together(self._operations, held)
+            us, norms = self._several[held].solve_many(fs, start, whole)
         found: list[SolveResult | None] = []
-        for f, u, norms in zip(fs, us, all_norms.tolist(), strict=True):
-            source, left = (norms[0], norms[1]), (norms[2], norms[3])
-            if not math.isfinite(source[0]):
+        for f, u, (squares, largest, *residual) in zip(fs, us, norms, strict=True):
+            if not math.isfinite(squares):
                 f.refuse()
-            reference = max(measure(operator, source), stopping.data)
+            left = residual[0], residual[1]
+            reference = max(measure(operator, (squares, largest)), stopping.data)
             target, norm = stopping.target(reference), measure(operator, left)
             solved = 0.0 < reference < math.inf and norm <= target
             result = SolveResult(Status.CONVERGED, 1, u, None, target, ((1, norm),), norms=left)
@@ -203,7 +211,7 @@ class _AtOnce:
     def __call__(self, solver: InverseOperations, u: Array, f: Array, *, guess: bool) -> None:
         """Solve A u = f, without a wait; `guess`: whether there are boundary values."""
         backend, known = self._operations.backend, self._recorded
-        if known is None or any(one is not other for one, other in zip(known, (u, f, solver, guess), strict=False)):
+        if known is None or known[0] is not u or known[1] is not f or known[2] is not solver or known[3] is not guess:
             # What is recorded knows its parts and not this object, which would keep itself.
             function = partial(_ask, self._operations, solver, self._work, self._places, u, f, guess)
             self._recorded = known = (u, f, solver, guess, backend.capture(function))
@@ -215,7 +223,7 @@ class _AtOnce:
         Returns: The norms of f, those of the residual of zeros with the boundary values, and those of the residual of
         the solution. The second are zeros without `guess`.
         """
-        left, source, before = (self._operations.backend.read(place) for place in self._places)
+        left, source, before = self._operations.backend.read_all(self._places)
         return source, before if guess else (0.0, 0.0), left
 
 

@@ -5,7 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -68,7 +68,8 @@ class Task(NamedTuple):
     `stopping`: tolerances, the norm they are measured in, the limit on iterations, and what the solve has behind it.
     `observer`: told the target at the start and every norm read. `interrupted`: shown the complete iterate now and
     then; true ends the solve. `copy`: copies u for its user; a method that is about to wait for u may call it before.
-    `values`: on faces, which the method may write on its way; then it says so.
+    `values`: on faces, which the method may write on its way; then it says so. `blank`: whether u is zero at fixed
+    nodes and has no guess: whatever it holds elsewhere, that stands for zeros.
     """
 
     u: Array
@@ -78,6 +79,7 @@ class Task(NamedTuple):
     interrupted: Interruption = never
     copy: Callable[[Array], Array] | None = None
     values: FaceValues | None = None
+    blank: bool = False
 
 
 Shown = Callable[[Iterate], Iterate]
@@ -85,7 +87,12 @@ Shown = Callable[[Iterate], Iterate]
 
 
 class Method(ABC):
-    """A method with its set-up done: it solves for many right-hand sides."""
+    """A method with its set-up done: it solves for many right-hand sides.
+
+    `reads_guess`: whether it needs an initial guess, be it zero; else u may be blank (`Task`).
+    """
+
+    reads_guess = True
 
     def solve(
         self,
@@ -117,24 +124,21 @@ class Method(ABC):
         """
         return False
 
-
-@runtime_checkable
-class ManyMethod(Protocol):
-    """A `Method` that may solve for several sources together."""
-
     @property
     def together(self) -> bool:
-        """Whether it can."""
+        """Whether `solve_many` solves for anything."""
+        return False
 
     def solve_many(
-        self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
+        self, fs: Sequence[Array], start: Array, stopping: Stopping, whole: Any = None
     ) -> list[SolveResult | None]:
         """Solve A u = f for each of the sources, which are in the memory of the caller (`Backend.in_place`).
 
         `fs` (sequence of Array): the sources, without terms of faces. `start` (Array): the boundary values at fixed
-        nodes, and zeros. `us` (sequence of Array): overwritten by the solutions. `stopping`: as for `Method.solve`.
-        Returns: None for what `Method.solve` has to solve.
+        nodes, and zeros. `stopping`: as for `solve`. `whole` (array of `Backend.array_module`): all sources, one behind
+        the other, if they are so. Returns: None for what `run` has to solve, and results with arrays of their own.
         """
+        return [None] * len(fs)
 
 
 class Preconditioner(Protocol):
@@ -226,7 +230,8 @@ class Watch:
         start that a method finds for itself: that may be exact but for rounding, and nothing is small beside rounding.
         """
         stopping, operator = self._stopping, self._operator
-        reference, norm, before = (self.norm(it) for it in (source, first or source, guess or source))
+        reference = self.norm(source)
+        norm, before = self.norm(first) if first else reference, self.norm(guess) if guess else reference
         data = stopping.data
         relative_to = "the boundary values" if data > reference else "f with its face terms"
         relative_to = relative_to if max(reference, data) > 0.0 else "the first residual"

@@ -5,9 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.inverses import InverseOperations
@@ -20,15 +18,19 @@ MOST, MOST_NODES = 16, 1 << 23
 """Sources of one recording, and the nodes of them all, at most; each source has three arrays."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Stack:
-    """Arrays of several sources, solutions and work, one behind the other, and places for the norms of each."""
+    """Arrays of several sources, solutions and work, one behind the other, and places for the norms of each.
+
+    `start`: the values at fixed nodes that the solutions have.
+    """
 
     fs: Array
     us: Array
     work: Array
     sources: Sequence[Reduction]
     left: Sequence[Reduction]
+    start: Array | None = None
 
 
 class Together:
@@ -41,34 +43,44 @@ class Together:
         self._operations, self._held = operations, held
         self._recorded: dict[int, tuple[_Stack, Callable[[], None]]] = {}
 
-    def solve_many(self, fs: Sequence[Array], start: Array, us: Sequence[Array]) -> NDArray[np.float64]:
-        """See `poisson.backends.inverses.CertifyingInverse.solve_many`."""
-        norms, done = np.empty((len(fs), 4)), 0
+    def solve_many(
+        self, fs: Sequence[Array], start: Array, whole: Any
+    ) -> tuple[Sequence[Array], Sequence[Sequence[float]]]:
+        """As `poisson.backends.inverses.CertifyingInverse`; `whole` as for `poisson.solvers.iteration.Method`."""
+        us: list[Array] = []
+        norms: list[Sequence[float]] = []
         most = min(MOST, max(1, MOST_NODES // self._operations.operator.lattice.nodes))
-        while done < len(fs):
+        while (done := len(us)) < len(fs):
             count = 1 << min(most, len(fs) - done).bit_length() - 1
-            self._solve(fs[done : done + count], start, us[done : done + count], norms[done : done + count])
-            done += count
-        return norms
+            part = slice(done, done + count)
+            solutions, found = self._solve(fs[part], start, None if whole is None else whole[part])
+            us += solutions
+            norms += found
+        return us, norms
 
-    def _solve(self, fs: Sequence[Array], start: Array, us: Sequence[Array], norms: NDArray[np.float64]) -> None:
-        operations, backend = self._operations, self._operations.backend
-        stack, solve = self._recorded.get(len(fs)) or self._record(len(fs))
-        for n, f in enumerate(fs):
-            operations.take(f, stack.fs[n], stack.sources[n])
-            if self._held:
-                backend.axpby(1.0, start, 0.0, stack.us[n])
+    def _solve(self, fs: Sequence[Array], start: Array, whole: Any) -> tuple[Sequence[Array], list[Sequence[float]]]:
+        operations, backend, count = self._operations, self._operations.backend, len(fs)
+        stack, solve = self._recorded.get(count) or self._record(count)
+        if self._held and stack.start is not start:
+            for u in stack.us:
+                backend.axpby(1.0, start, 0.0, u)
+            stack.start = start
+        if whole is not None:
+            backend.view(stack.fs)[...] = whole.reshape(stack.fs.shape)
+        else:
+            for f, place, result in zip(fs, stack.fs, stack.sources, strict=True):
+                operations.take(f, place, result)
         solve()
-        for n, u in enumerate(us):
-            backend.axpby(1.0, stack.us[n], 0.0, u)
-        for n, each in enumerate(norms):
-            each[:] = *backend.read(stack.sources[n]), *backend.read(stack.left[n])
+        us = backend.empty(stack.us.shape)
+        backend.axpby(1.0, stack.us, 0.0, us)
+        found = backend.read_all((*stack.sources, *stack.left))
+        return list(us), [(*of_f, *of_r) for of_f, of_r in zip(found[:count], found[count:], strict=True)]
 
     def _record(self, count: int) -> tuple[_Stack, Callable[[], None]]:
         operations, backend, operator = self._operations, self._operations.backend, self._operations.operator
         fs, us, work = (backend.empty((count, *operator.array_shape)) for _ in range(3))
-        for n in range(count):
-            backend.fill(us[n], 0.0)
+        for u in us:
+            backend.fill(u, 0.0)
         sources, left = ([backend.reduction() for _ in range(count)] for _ in range(2))
         stack = _Stack(fs, us, work, sources, left)
         stacked = _stacked(operator, count)
@@ -81,6 +93,8 @@ class Together:
 def _ask(operations: Operations, inverse: InverseOperations, stack: _Stack, at_once: bool) -> None:
     backend, count = operations.backend, len(stack.left)
     for n in range(count):
+        # Where the sources came as one, they have values at fixed nodes, and no norms yet.
+        operations.take(stack.fs[n], stack.fs[n], stack.sources[n])
         backend.axpby(1.0, stack.fs[n], 0.0, stack.work[n])
         if not at_once:
             inverse.solve(stack.work[n], stack.us[n])

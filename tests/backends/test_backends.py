@@ -29,7 +29,7 @@ from poisson.backends.registry import BACKENDS, BackendEntry, backend_names, thr
 from poisson.cli import main
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.run import memory
-from poisson.run.memory import Room, require_memory, result_bytes
+from poisson.run.memory import Free, Room, require_memory, result_bytes
 from poisson.words import quantity
 
 NO_CUPY = "CuPy is not installed: in the checkout, pip install '.[cuda13]' or '.[cuda12]' (NVIDIA) or '.[rocm]' (AMD)"
@@ -328,7 +328,9 @@ def test_describe_names_the_devices() -> None:
 
 # ---- memory
 class Small(NumpyBackend):
-    """A backend with so many bytes free."""
+    """A device with so many bytes free."""
+
+    on_host = False
 
     def __init__(self, dtype: Any, free: int) -> None:
         super().__init__(dtype)
@@ -343,6 +345,10 @@ class Unknown(NumpyBackend):
         return None
 
 
+def require(backend: Any, asked: Room) -> None:
+    require_memory(backend, asked, Free(backend))
+
+
 @pytest.mark.parametrize(
     ("precision", "loop", "arrays"),
     [("float64", "fused", 3), ("float64", "staged", 4), ("float32", "fused", 3), ("float32", "staged", 4)],
@@ -352,10 +358,10 @@ def test_a_case_that_does_not_fit_is_refused(precision: str, loop: str, arrays: 
     case = make_case(SINE, WALLS, (5, 5), overrides=settings)
     needed = arrays * 1024 * 512 * np.dtype(precision).itemsize
     asked = Room(case.problem.lattice, case.solver, precision, case.output.fields)
-    require_memory(Small(precision, needed), asked)
-    require_memory(Unknown(precision), asked)
+    require(Small(precision, needed), asked)
+    require(Unknown(precision), asked)
     with pytest.raises(ResourceError) as caught:
-        require_memory(Small(precision, needed - 1), asked)
+        require(Small(precision, needed - 1), asked)
     gib = f"{needed / 2**30:.3g} GiB"
     advice = (
         "reduce domain.shape, or use run.precision = 'float32'" if precision == "float64" else "reduce domain.shape"
@@ -371,10 +377,10 @@ def test_arrays_and_result_share_the_memory_of_the_host(monkeypatch: pytest.Monk
     asked = Room(case.problem.lattice, case.solver, "float64", case.output.fields)
     needed = 4 * 8 * 1024 * 512 + result_bytes(case.problem.lattice, np.float64, case.output.fields)
     monkeypatch.setattr(memory, "host_memory", lambda: (needed, 1 << 50))
-    require_memory(Unknown("float64"), asked)
+    require(Unknown("float64"), asked)
     monkeypatch.setattr(memory, "host_memory", lambda: (needed - 1, 1 << 50))
     with pytest.raises(ResourceError) as caught:
-        require_memory(Unknown("float64"), asked)
+        require(Unknown("float64"), asked)
     gib = f"{needed / 2**30:.3g} GiB"
     assert str(caught.value) == (
         f"domain.shape = [1024, 512] needs 4 arrays and room for its result, {gib} in float64, and this process has "

@@ -12,7 +12,7 @@ from conftest import emulated
 
 from poisson import backends
 from poisson.backends.gpu import callers as on_gpu
-from poisson.backends.openmp.arrays import pitch_in
+from poisson.backends.openmp.backend import pitch_in
 from poisson.discrete.discretisation import Discretisation
 from poisson.problem.problem import Problem
 

@@ -107,7 +107,7 @@ def test_what_is_ignored_stays_so_and_so_do_handlers_of_others(own_handlers: Non
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, others)
-    with ending(launched=True), interrupts.noted() as pressed:
+    with ending(launched=True), interrupts.Noted() as pressed:
         for number in (signal.SIGINT, *CODES):
             signal.raise_signal(number)
         assert not pressed()
@@ -119,7 +119,7 @@ def test_what_is_ignored_stays_so_and_so_do_handlers_of_others(own_handlers: Non
 
 
 def test_of_a_launcher_s_signals_sigterm_counts_once(own_handlers: None) -> None:
-    with ending(launched=True), interrupts.noted() as pressed:
+    with ending(launched=True), interrupts.Noted() as pressed:
         for _ in range(3):
             signal.raise_signal(signal.SIGTERM)
         assert pressed() and pressed.number == signal.SIGTERM
@@ -136,7 +136,7 @@ def test_another_thread_has_no_handlers() -> None:
     found: list[Any] = []
 
     def look() -> None:
-        with ending(), interrupts.noted() as pressed:
+        with ending(), interrupts.Noted() as pressed:
             found.extend([pressed(), *(signal.getsignal(number) for number in CODES)])
 
     thread = threading.Thread(target=look)

@@ -15,7 +15,6 @@ from support.divided import solved
 import poisson
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation
-from poisson.discrete.faces import FaceTerms
 from poisson.discrete.integrals import energy, mean
 from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import outflow
@@ -29,6 +28,7 @@ from poisson.problem.exact_data import manufactured_source, manufactured_value
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face
 from poisson.problem.problem import Problem
+from poisson.run.loader import FaceTerms
 
 D, N, R, P = Kind.DIRICHLET, Kind.NEUMANN, Kind.ROBIN, Kind.PERIODIC
 EXACT = ("sin(2*pi*x + 0.3)", "cos(2*pi*y + 0.5)", "(2 + sin(2*pi*z + 1))")

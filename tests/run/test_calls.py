@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Calls of one solver from arrays to arrays: what is read and written in place, new data of faces and new coefficients.
 
-Covers poisson.discrete.faces, poisson.run.loader and poisson.run.batch.
+Covers poisson.run.loader and poisson.run.batch.
 """
 
 import gc

@@ -150,7 +150,10 @@ def test_what_a_source_has_too_much_is_not_that_of_its_rounding() -> None:
 def test_sources_on_a_device_are_solved_for_together(
     shape: tuple[int, ...], given: dict[str, Any], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seven are four and two and one; each has the bits of a solve of its own, and is where its source was."""
+    """Seven are four and two and one; each has the bits of a solve of its own, and is where its source was.
+
+    So it is if all are one array.
+    """
     solver = Solver(Problem.on_box(None if "x" in given else shape, **given, c=2.0), method, "gpu")
     runtime = runtime_of(solver)
     fs = [source(shape[::-1], seed) for seed in range(7)]
@@ -158,17 +161,19 @@ def test_sources_on_a_device_are_solved_for_together(
     expected = [solver.solve(f) for f in fs]
     monkeypatch.setattr(Solver, "_solve", lambda *_: pytest.fail("solved for alone"))
     there = [OnDevice(runtime, f.astype(np.float32 if n == 1 else f.dtype), wide=n) for n, f in enumerate(fs)]
-    for n, sources in enumerate((fs, there, fs[::-1])):
-        found = solver.solve_many(sources)[:: -1 if n == 2 else 1]
+    for n, sources in enumerate((fs, there, OnDevice(runtime, np.stack(fs), wide=3), fs[::-1])):
+        found = solver.solve_many(sources)[:: -1 if n == 3 else 1]
         for one, other, place in zip(found, expected, range(7), strict=True):
             if not (n == 1 and place == 1):
                 np.testing.assert_array_equal(one.u, other.u)
                 assert (one.residual, one.target, one.status) == (other.residual, other.target, other.status)
             assert one.provenance["method"] == other.provenance["method"]
-            assert runtime.holds(one.u) == (n == 1)
+            assert runtime.holds(one.u) == (n in (1, 2))
     kept = [each.u.copy() for each in found]
     fs[3][..., 4] = np.nan
     with pytest.raises(CaseError, match=r"equation\.f: nan at x = "):
         solver.solve_many([OnDevice(runtime, f) for f in fs])
+    with pytest.raises(CaseError, match=r"equation\.f: nan at x = "):
+        solver.solve_many(OnDevice(runtime, np.stack(fs)))
     for one, values in zip(found, kept, strict=True):
         np.testing.assert_array_equal(one.u, values)

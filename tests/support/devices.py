@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Arrays on the emulated device, as users have them."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,10 +12,19 @@ class OnDevice:
 
     def __init__(self, runtime: Any, values: np.ndarray, *, wide: int = 0) -> None:
         rows = runtime.allocate(values[..., 0].size * (values.shape[-1] + wide), values.dtype)
-        self.there = rows.reshape(*values.shape[:-1], values.shape[-1] + wide)[..., : values.shape[-1]]
+        self._show(rows.reshape(*values.shape[:-1], values.shape[-1] + wide)[..., : values.shape[-1]])
         self.there[...] = values
-        self.shape, self.dtype = values.shape, values.dtype
-        self.__cuda_array_interface__ = {"shape": values.shape, "typestr": values.dtype.str, "version": 3}
+
+    def _show(self, there: np.ndarray) -> None:
+        self.there, self.shape, self.dtype = there, there.shape, there.dtype
+        self.__cuda_array_interface__ = {"shape": there.shape, "typestr": there.dtype.str, "version": 3}
 
     def get(self) -> np.ndarray:
         return self.there
+
+    def __iter__(self) -> Iterator[Self]:
+        """Its parts along the first axis, in the same memory."""
+        for there in self.there:
+            part = object.__new__(type(self))
+            part._show(there)
+            yield part

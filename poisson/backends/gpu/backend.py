@@ -123,7 +123,7 @@ class GpuOperations(KrylovOperations, SmoothOperations):
 
     def dot(self, x: Array, y: Array, result: Reduction) -> None:
         grid, (nx, rows, pitch) = self.backend.row_grid(x, REDUCTION_SHAPE)
-        arguments = (x, y, nx, sizes(self.operator)[1], rows, pitch, *self.widths)
+        arguments = (x, y, nx, self.constants[1], rows, pitch, *self.widths)
         defines = tabulated(self.operator)
         self.backend.reduce("vectors", "dot", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
 
@@ -133,14 +133,14 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         values, shift = (self._there(f, out), f.shift) if isinstance(f, GivenArray) else (f, 0.0)
         grid, (nx, rows, pitch) = self.backend.row_grid(out, REDUCTION_SHAPE)
         source = (values, *distances(values), np.float64(shift))
-        arguments = (*source, out, nx, sizes(self.operator)[1], rows, pitch, *mask_of(self.operator))
+        arguments = (*source, out, nx, self.constants[1], rows, pitch, *mask_of(self.operator))
         defines = (f"-DGIVEN={TYPES[values.dtype]}", *masked(self.operator))
         self.backend.reduce("vectors", "take", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
 
     def integrate(self, f: Array | GivenArray, work: Array | None, result: Reduction) -> None:
         values, shift = (self._there(f, work), f.shift) if isinstance(f, GivenArray) else (f, 0.0)
         grid, (nx, rows, _) = self.backend.row_grid(values, REDUCTION_SHAPE)
-        arguments = (values, *distances(values), np.float64(shift), nx, sizes(self.operator)[1], rows, *self.widths)
+        arguments = (values, *distances(values), np.float64(shift), nx, self.constants[1], rows, *self.widths)
         defines = (f"-DGIVEN={TYPES[values.dtype]}", "-DSECOND_SUM=1", *tabulated(self.operator))
         self.backend.reduce("vectors", "integrate", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
 
@@ -274,9 +274,13 @@ class GpuBackend(Launcher):
         return None if self.keeps(array.shape) else array
 
     def in_place(self, values: Any, refuse: Callable[[], object]) -> GivenArray | None:
-        if (on_device := self.runtime.holds(values)) and not lies_in_rows(values):
+        if not self.runtime.holds(values):
+            return GivenArray(values, refuse, values.dtype == self.dtype)
+        if not lies_in_rows(values):
             return None
-        return GivenArray(values, refuse, on_device, values.dtype == self.dtype)
+        given = GivenArray(values, refuse)
+        given.on_device = given.stays = True
+        return given
 
     def fill(self, x: Array, value: float) -> None:
         grid, rows = self.row_grid(x)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Arrays in the memory of the caller, on the host or on the device, as the kernels read them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,12 @@ TYPES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
 class GivenArray(CallersArray):
-    """Values in the memory of the caller.
+    """Values in the memory of the caller, on the device as `lies_in_rows` takes them, or of NumPy.
 
-    `values` (array): on the device as `lies_in_rows` takes them, or of NumPy. `refuse`: see `CallersArray`.
-    `on_device`: where they are. `exact`: whether they come to the device, if they are not there, in their own type.
+    `on_device`: where they are. `exact`: whether they are on the device, or come there in their own type.
     """
 
-    def __init__(self, values: Any, refuse: Callable[[], object], on_device: bool, exact: bool) -> None:
-        super().__init__(values, refuse)
-        self.on_device = self.stays = on_device
-        self.exact = on_device or exact
+    on_device = stays = False
 
 
 def lies_in_rows(values: Any) -> bool:

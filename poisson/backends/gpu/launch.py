@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,10 @@ ENOUGH_BLOCKS = 256
 
 MOST_NODES = (1 << 31) - (1 << 16)
 """Nodes along an axis at most: kernels count them, and those that their last blocks have beyond, in 32 bits."""
+
+
+ALL_FIXED = (Rule.FIXED,) * 4
+"""The rules that a kernel is compiled for which knows nothing of faces."""
 
 
 @dataclass
@@ -229,6 +234,14 @@ class Launcher(Backend):
         result.marked = False
         return float(result.values[0]), float(result.values[1])
 
+    def read_all(self, results: Sequence[Result]) -> list[tuple[float, float]]:
+        if not self.launching:
+            return super().read_all(results)
+        self.runtime.synchronize()
+        for result in results:
+            result.marked = False
+        return [(float(result.values[0]), float(result.values[1])) for result in results]
+
     def seconds(self, call: Callable[[], None]) -> float:
         start, stop = self.runtime.event(), self.runtime.event()
         start.record()
@@ -268,27 +281,19 @@ class Launcher(Backend):
 
         A block gets `shared_bytes` of shared memory beside what the kernel declares.
         """
-        key, compiled = self._request(source, name, shape, operator, defines, shared_bytes)
-        return self.shared.kernels.get(key, compiled)
+        key = self._key(source, name, shape, operator, defines)
+        return self.shared.kernels.get(key, partial(self._compiled, key, shared_bytes))
 
-    def _request(
-        self,
-        source: str,
-        name: str,
-        shape: Shape,
-        operator: Operator | None,
-        defines: tuple[str, ...],
-        shared_bytes: int,
-    ) -> tuple[Key, Callable[[], Kernel]]:
-        """The key of a kernel, and the call that compiles it."""
-        dimension = operator.dimension if operator else 2
-        rules = operator.rules if operator else (Rule.FIXED,) * 4
+    def _key(
+        self, source: str, name: str, shape: Shape, operator: Operator | None, defines: tuple[str, ...]
+    ) -> tuple[str, str, Shape, np.dtype[Any], tuple[Rule, ...], tuple[str, ...]]:
+        """All that a kernel is compiled for; the rules of the faces tell its dimension."""
+        return source, name, shape, self.dtype, operator.lattice.rules if operator else ALL_FIXED, defines
 
-        def compiled() -> Kernel:
-            options = (*self.options(shape, dimension, rules), *defines)
-            return self.runtime.compile(kernels.source(source), options).get_function(f"poisson_{name}", shared_bytes)
-
-        return (source, name, shape, self.dtype, dimension, rules, defines), compiled
+    def _compiled(self, key: Key, shared_bytes: int) -> Kernel:
+        source, name, shape, _, rules, defines = key
+        options = (*self.options(shape, len(rules) // 2, rules), *defines)
+        return self.runtime.compile(kernels.source(source), options).get_function(f"poisson_{name}", shared_bytes)
 
     def kernels_of(self, call: Callable[[], None]) -> list[tuple[Shape, Kernel]]:
         """The kernels that `call` would launch, with their shapes. Nothing is launched."""
@@ -327,17 +332,19 @@ class Launcher(Backend):
         defines: tuple[str, ...] = (),
         shared_bytes: int = 0,
     ) -> None:
-        if max(grid[1:]) > MAX_BLOCKS:
+        if grid[1] > MAX_BLOCKS or grid[2] > MAX_BLOCKS:
             raise ResourceError(
                 f"the gpu backend cannot divide this grid into blocks ({name}: {grid[1]} x {grid[2]} along y and z, at "
                 f"most {MAX_BLOCKS} each): make x the longest axis, or use run.backend = 'openmp'"
             )
-        self.shared.overlap.join()
-        key, compiled = self._request(source, name, shape, operator, defines, shared_bytes)
-        if self.shared.launching:
-            self.shared.kernels.get(key, compiled)(grid, (shape.block_x, shape.block_y, 1), arguments)
-        else:
-            self.shared.note(key, compiled)
+        shared, key = self.shared, self._key(source, name, shape, operator, defines)
+        shared.overlap.join()
+        if not shared.launching:
+            shared.note(key, partial(self._compiled, key, shared_bytes))
+            return
+        if (kernel := shared.kernels.ready.get(key)) is None:
+            kernel = shared.kernels.get(key, partial(self._compiled, key, shared_bytes))
+        kernel(grid, (shape.block_x, shape.block_y, 1), arguments)
 
     def reduce(
         self,

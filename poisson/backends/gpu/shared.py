@@ -34,22 +34,23 @@ class _Enough(Exception):
 class Kernels:
     """The kernels of a device. Those that are asked for beforehand are compiled in threads beside each other.
 
-    `runtime`: the device. `seconds`: the time so far in which kernels were awaited, or launches recorded.
+    `runtime`: the device. `seconds`: the time so far in which kernels were awaited, or launches recorded. `ready`: the
+    kernels that have been wanted so far.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.seconds = 0.0
-        self._ready: dict[Key, Kernel] = {}
+        self.ready: dict[Key, Kernel] = {}
         self._asked: dict[Key, Future[Kernel]] = {}
 
     def __len__(self) -> int:
         """The number of kernels that have been asked for."""
-        return len(self._ready) + len(self._asked)
+        return len(self.ready) + len(self._asked)
 
     def ask(self, wanted: Wanted) -> None:
         """Begin to compile kernels, each as its function does; what goes wrong is raised where it is needed."""
-        new = {key: make for key, make in wanted.items() if key not in self._ready and key not in self._asked}
+        new = {key: make for key, make in wanted.items() if key not in self.ready and key not in self._asked}
         if not new:
             return
         pool = ThreadPoolExecutor(min(len(new), processors()))
@@ -60,10 +61,10 @@ class Kernels:
 
     def get(self, key: Key, make: Callable[[], Kernel]) -> Kernel:
         """A kernel, compiled now if nobody has asked for it."""
-        kernel = self._ready.get(key)
+        kernel = self.ready.get(key)
         if kernel is None:
             with self.timed():
-                kernel = self._ready[key] = self._awaited(key) if key in self._asked else make()
+                kernel = self.ready[key] = self._awaited(key) if key in self._asked else make()
         return kernel
 
     @contextmanager

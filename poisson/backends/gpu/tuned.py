@@ -17,6 +17,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,12 @@ def read(device: Device) -> Table:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         log.warning("%s: ignored (%s); 'python -m poisson tune' makes a new one", device.path, error)
         return {}
+
+
+@cache
+def known(device: Device) -> Table:
+    """The same, read once in a process, or again after `known.cache_clear`."""
+    return read(device)
 
 
 def parse(text: str, device: Device) -> Table:

@@ -115,35 +115,14 @@ class _Given:
 
 
 class GivenArray(CallersArray):
-    """Values in the memory of the caller, with the pitch that `pitch_in` finds.
+    """Values in the memory of the caller, in rows of float64 one distance apart.
 
     `pointer`: address of the first value. `pitch`, `double`: as of `DeviceArray`.
     """
 
+    pointer: int
+    pitch: int
     double = True
-
-    def __init__(self, values: NDArray[np.float64], pitch: int, refuse: Callable[[], object]) -> None:
-        super().__init__(values, refuse)
-        self.pointer, self.pitch = values.ctypes.data, pitch
-
-
-def pitch_in(values: NDArray[Any]) -> int:
-    """Values from the start of one row to the next, of an array of float64 rows one distance apart; 0 of any other."""
-    plain = values.dtype == np.float64 and values.dtype.isnative and values.flags.aligned and values.size > 0
-    if not plain or values.strides[-1] != values.itemsize:
-        return 0
-    if values.flags.c_contiguous:
-        return int(values.shape[-1])
-    strides = [stride for nodes, stride in zip(values.shape[:-1], values.strides[:-1], strict=True) if nodes > 1]
-    pitch = strides[-1] // values.itemsize if strides else values.shape[-1]
-    if pitch < values.shape[-1]:
-        return 0
-    step = values.itemsize * pitch
-    for nodes, stride in zip(values.shape[-2::-1], values.strides[-2::-1], strict=True):
-        if nodes > 1 and stride != step:
-            return 0
-        step *= nodes
-    return int(pitch)
 
 
 class DeviceResult(Owned):

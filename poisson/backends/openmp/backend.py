@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
-from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, pitch_in, pitch_of
+from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import functions_of, load_library, operator_structure
 from poisson.backends.openmp.library_transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
@@ -163,7 +163,11 @@ class OpenmpBackend(Backend):
 
     def in_place(self, values: NDArray[Any], refuse: Callable[[], object]) -> GivenArray | None:
         pitch = 0 if self.offloads else pitch_in(values)
-        return GivenArray(values, pitch, refuse) if pitch else None
+        if not pitch:
+            return None
+        given = GivenArray(values, refuse)
+        given.pointer, given.pitch = values.ctypes.data, pitch
+        return given
 
     def give(self, array: DeviceArray, back: Callable[[Array], None]) -> NDArray[Any] | None:
         return None if self.offloads else given(array, back)
@@ -232,6 +236,25 @@ class OpenmpBackend(Backend):
         array = DeviceArray(self._memory, (values.size,), dtype)
         self.upload(array, values.ravel())
         return array
+
+
+def pitch_in(values: NDArray[Any]) -> int:
+    """Values from the start of one row to the next, of an array of float64 rows one distance apart; 0 of any other."""
+    plain = values.dtype == np.float64 and values.dtype.isnative and values.flags.aligned and values.size > 0
+    if not plain or values.strides[-1] != values.itemsize:
+        return 0
+    if values.flags.c_contiguous:
+        return int(values.shape[-1])
+    strides = [stride for nodes, stride in zip(values.shape[:-1], values.strides[:-1], strict=True) if nodes > 1]
+    pitch = strides[-1] // values.itemsize if strides else values.shape[-1]
+    if pitch < values.shape[-1]:
+        return 0
+    step = values.itemsize * pitch
+    for nodes, stride in zip(values.shape[-2::-1], values.strides[-2::-1], strict=True):
+        if nodes > 1 and stride != step:
+            return 0
+        step *= nodes
+    return int(pitch)
 
 
 OF_HOST = (FullStencil, StencilTransfer, Clusters)

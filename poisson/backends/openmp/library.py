@@ -390,6 +390,7 @@ def declare(library: ctypes.CDLL, path: Path, plain: Signatures, typed: Signatur
             function.errcheck = check
 
 
+@cache
 def functions_of(library: ctypes.CDLL, dtype: np.dtype[Any]) -> SimpleNamespace:
     """The functions for a real type, by the names of the operations."""
     names = ((name, f"poisson_{name}_{SUFFIXES[dtype]}") for name in (*OPERATION_FUNCTIONS, *TYPED_FUNCTIONS))

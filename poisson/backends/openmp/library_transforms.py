@@ -94,10 +94,10 @@ class TransformsInPlace(CertifyingInverse):
         return self._together
 
     def solve_many(
-        self, fs: Sequence[GivenArray], start: DeviceArray, us: Sequence[DeviceArray]
-    ) -> NDArray[np.float64]:
+        self, fs: Sequence[GivenArray], start: DeviceArray
+    ) -> tuple[Sequence[DeviceArray], Sequence[Sequence[float]]]:
         assert self._passes is not None
-        return self._passes.solve_many(fs, start, us)
+        return self._passes.solve_many(fs, start)
 
     def solve_certified(
         self, f: DeviceArray | GivenArray, u: DeviceArray, values: FaceValues | None = None
@@ -105,7 +105,7 @@ class TransformsInPlace(CertifyingInverse):
         if self._passes is None:
             return None
         self._passes.to_modes(f, u, self._result)
-        source, array = self._read(self._result), given(u)
+        source, array = self._read(self._result), u.on_host
         if isinstance(f, GivenArray) and not math.isfinite(source[0]):
             f.refuse()
         if source[1] == 0.0:
@@ -129,9 +129,9 @@ class TransformsInPlace(CertifyingInverse):
         return self._layers is not None
 
     def solve(self, f: DeviceArray, u: DeviceArray) -> None:
-        values = given(u)
+        values = u.on_host
         if self._passes is None:
-            self._steps.solve(given(f), values)
+            self._steps.solve(f.on_host, values)
             return
         self._passes.to_modes(f, u, None)
         self._solve_modes(values, values)

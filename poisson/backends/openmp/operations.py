@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction
-from poisson.backends.numpy import NumpyOperations
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import DifferencesStructure, doubles, operator_structure
@@ -115,6 +114,8 @@ class OffloadedOperations(OpenmpOperations):
     take, certify, widens = Operations.take, Operations.certify, Operations.widens
 
     def integrate(self, f: DeviceArray, work: DeviceArray | None, result: DeviceResult) -> None:
+        from poisson.backends.numpy import NumpyOperations
+
         sums = np.zeros(2)
         NumpyOperations(self.backend, self.operator).integrate(self.backend.to_host(f), None, sums)
         result.put(sums)

@@ -76,16 +76,17 @@ class Passes:
         self._backend.functions.from_modes(self._structure, self._direct, u.pointer, f.pointer, f.pitch, f.shift, place)
 
     def solve_many(
-        self, fs: Sequence[GivenArray], start: DeviceArray, us: Sequence[DeviceArray]
-    ) -> NDArray[np.float64]:
+        self, fs: Sequence[GivenArray], start: DeviceArray
+    ) -> tuple[Sequence[DeviceArray], Sequence[Sequence[float]]]:
         """See `CertifyingInverse`; each by one thread."""
         count, norms = len(fs), np.empty((len(fs), 4))
+        us = [self._backend.empty(start.shape) for _ in fs]
         self._backend._library.poisson_solve_many(
             *(self._structure, self._direct, count),
-            (ctypes.c_void_p * count)(*(f.pointer for f in fs)),
-            (ctypes.c_int64 * count)(*(f.pitch for f in fs)),
+            (ctypes.c_void_p * count)(*[f.pointer for f in fs]),
+            (ctypes.c_int64 * count)(*[f.pitch for f in fs]),
             start.pointer,
-            (ctypes.c_void_p * count)(*(u.pointer for u in us)),
+            (ctypes.c_void_p * count)(*[u.pointer for u in us]),
             norms.ctypes.data,
         )
-        return norms
+        return us, norms.tolist()

@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import is_
 from typing import Any
 
 from poisson.backends.base import Array, Operations, Reduction
@@ -259,7 +260,7 @@ class Cycle:
         """The array that a function gives; by its key, and the arrays of others that it takes, it is recorded."""
         recordings = self._recorded.setdefault(key, [])
         for recording, taken in recordings:
-            if all(one is other for one, other in zip(takes, taken, strict=True)):
+            if all(map(is_, takes, taken)):
                 return recording()
         del recordings[: 1 - PLACES]
         recordings.append((Recorded(self.backend, function), takes))

@@ -35,15 +35,18 @@ class FullMultigrid:
         self._refined = backend.bind(Interpolation(coarse, fine))
         self._ascent = _Ascent(cycle.levels, cycle.below)
 
-    def start(self, u: Array, f: Array) -> None:
-        """Overwrite u, but for its fixed nodes, by the interpolated solution of the next coarser grid."""
+    def start(self, u: Array, f: Array, *, recorded: bool = True) -> None:
+        """Overwrite u, but for its fixed nodes, by the interpolated solution of the next coarser grid.
+
+        `recorded`: whether what is below the finest grid is recorded; not where all of this is.
+        """
         backend, grids = self._backend, self._cycle.grids
         transfer = self._cycle.finest.transfer
         assert transfer is not None
         transfer.restrict(f, grids[0].spare[0])
         backend.axpby(1.0 / self._cycle.scale, grids[0].spare[0], 0.0, grids[0].f)
         self._sampled.interpolate(u, grids[0].spare[0])
-        self._refined.interpolate(self.coarse(), u)
+        self._refined.interpolate(self.coarse() if recorded else self._ascent.run(), u)
 
     def coarse(self) -> Array:
         """Solve on the first coarser grid, whose source and boundary values are in place; returns the array."""

@@ -2,6 +2,7 @@
 """The multigrid method: cycles until the residual is small, and one cycle as a preconditioner."""
 
 import math
+import weakref
 from dataclasses import replace
 
 from poisson.backends.base import Array, Operations
@@ -49,7 +50,7 @@ class Multigrid(Method):
         self.settings = settings
         shape = operator.array_shape
         self.spare = [backend.empty(shape), backend.empty(shape)]
-        self._norms = backend.reduction()
+        self._norms, self._of_source, self._of_guess = (backend.reduction() for _ in range(3))
         self._mean = ZeroMean(operations)
         self._full: FullMultigrid | None = None
         self._estimate = ErrorEstimate(operations, coarser, settings) if coarser else None
@@ -71,19 +72,27 @@ class Multigrid(Method):
             return self._directly(task, estimate)
         watch = Watch(operations, task, norms, patience=PATIENCE)
         at = _At(u, *self.spare)
-        source, guess = watch.source(f), None
-        if source == (0.0, 0.0):
-            operations.residual(u, None, at.work, norms)
-            guess = backend.read(norms)
-        if estimate:
-            # The solutions on the coarser grids are needed in any case, not what they are interpolated to.
-            estimate.start(at.out if stopping.begun else at.u)
-        elif self.settings.full and not self.cycle.galerkin and not stopping.begun:
-            if self._full is None:
-                self._full = FullMultigrid(self.cycle)
-            self._full.start(at.u, f)
-        at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
-        first = backend.read(norms)
+        full = self.settings.full and not (estimate or self.cycle.galerkin or stopping.begun)
+        if full and self._full is None:
+            self._full = FullMultigrid(self.cycle)
+        guess: Norms | None
+        if full and self.cycle.records:
+            at.move(self._begun(at, f))
+            source, guess, first = backend.read_all((self._of_source, self._of_guess, norms))
+            guess = guess if source == (0.0, 0.0) else None
+            watch.follow(f)
+        else:
+            source, guess = watch.source(f), None
+            if source == (0.0, 0.0):
+                operations.residual(u, None, at.work, norms)
+                guess = backend.read(norms)
+            if estimate:
+                # The solutions on the coarser grids are needed in any case, not what they are interpolated to.
+                estimate.start(at.out if stopping.begun else at.u)
+            elif full and self._full:
+                self._full.start(at.u, f)
+            at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
+            first = backend.read(norms)
         status = watch.begin(source, first, lambda: at.u, guess)
         if estimate:
             return self._to_discretisation_error(estimate, watch, at, f, status)
@@ -93,9 +102,27 @@ class Multigrid(Method):
             at.move(self.cycle.coarse_and_turn(at.u, f, at.out, at.work, done, norms))
             done += 1
             now = backend.read(norms)
-            self._mean.follow(at.u, watch.norm(now), at.work if operator.singular else None)
+            if operator.singular:
+                self._mean.follow(at.u, watch.norm(now), at.work)
             status = watch.judge(done, now) or watch.limit(done)
         return watch.result(status, done, at.u, at.work)
+
+    def _begun(self, at: "_At", f: Array) -> Array:
+        """The start of full multigrid and the sweeps after it, with all norms that are read before the first cycle.
+
+        Recorded as one, as launches and waits would take most of the time; returns the array with the iterate.
+        """
+        u, out, work = at.u, at.out, at.work
+        # A recording that held this object, which holds it, would keep the memory of both.
+        this = weakref.proxy(self)
+
+        def begin() -> Array:
+            this.operations.norm(f, this._of_source)
+            this.operations.residual(u, None, work, this._of_guess)
+            this._full.start(u, f, recorded=False)
+            return this.cycle.down(u, f, out, work, 0, this._norms)
+
+        return self.cycle.recorded("begin", begin, (u, f, out, work))
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`), but not where the problem on coarser grids has them too."""
