@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from poisson.errors import CaseError, IncompatibleSource
-from poisson.mesh.staggered import at, integral, module_of
+from poisson.mesh.staggered import at, close_walls, integral, module_of
 from poisson.problem.arrays import brought, is_array
 from poisson.problem.staggered import Grid, Side
 from poisson.run.exclusive import Exclusive
@@ -175,11 +175,11 @@ class Projector(Grid):
         if not 0.0 < -inverse < math.inf:
             raise CaseError(f"step: {step!r}, density: {density!r}; allowed: numbers above 0, or an array of densities")
         with self._exclusive.use():
+            if type(self._source) is not type(velocity[0]) or self._source.dtype != velocity[0].dtype:
+                self._source = xp.empty(self.shape, velocity[0].dtype)
             self._close_walls(velocity)
             if self.solver.operator.singular and self._inflow:
                 self._require_balance(velocity)
-            if type(self._source) is not type(velocity[0]) or self._source.dtype != velocity[0].dtype:
-                self._source = xp.empty(self.shape, velocity[0].dtype)
             self._divide(velocity, self._source, inverse)
             try:
                 solver = self.solver
@@ -246,10 +246,11 @@ class Projector(Grid):
         return solver
 
     def _close_walls(self, velocity: Sequence[Any]) -> None:
-        for axis, faces in enumerate(velocity):
-            for end in (0, 1):
-                if self.sides[2 * axis + end] == "wall":
-                    faces[at(self._place(axis), -end)] = 0.0
+        walls = [side == "wall" for side in self.sides]
+        if self._passes is not None and self._passes.takes(self._source, velocity):
+            self._passes.close_walls(walls, velocity)
+        else:
+            close_walls(walls, velocity)
 
     def _require_balance(self, velocity: Sequence[Any]) -> None:
         """Refuse a flow into the box that has no way out: nothing could remove that divergence."""

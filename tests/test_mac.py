@@ -24,6 +24,7 @@ from poisson import mac
 from poisson.backends.base import Backend
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.errors import PoissonError
+from poisson.mesh.staggered import close_walls
 from poisson.problem import staggered
 
 EPS = float(np.finfo(np.float64).eps)
@@ -138,6 +139,12 @@ def test_backends_pass_over_the_grid_as_numpy_does(backend: Backend, axes: int) 
             projector._correct(expected, here(p), 0.7, [here(each) for each in given] or None)
             for one, other in zip(velocity, expected, strict=True):
                 np.testing.assert_allclose(here(one), other, rtol=0, atol=around * most(expected))
+        for walls in ([side == "wall" for side in projector.sides], *np.eye(2 * axes, dtype=bool).tolist()):
+            if not any(wall and projector.sides[face] == "periodic" for face, wall in enumerate(walls)):
+                passes.close_walls(walls, velocity)
+                close_walls(walls, expected)
+        for one, other in zip(velocity, expected, strict=True):
+            np.testing.assert_array_equal(here(one) == 0.0, other == 0.0)
 
 
 def test_what_is_subtracted_is_the_gradient_of_the_pressure_over_the_density() -> None:

@@ -86,6 +86,14 @@ def at(place: int, what: slice | int) -> tuple[slice | int, ...]:
     return (*(slice(None),) * place, what)
 
 
+def close_walls(walls: Sequence[bool], velocity: Sequence[Any]) -> None:
+    """Write zeros on those faces of the box that are walls, the lower and the upper one along x, and so on."""
+    for axis, faces in enumerate(velocity):
+        for end in (0, 1):
+            if walls[2 * axis + end]:
+                faces[at(len(velocity) - 1 - axis, -end)] = 0.0
+
+
 def neighbours(count: int, rows: tuple[int, int], *, wraps: bool, upwards: bool) -> Iterator[tuple[slice, slice]]:
     """Upper and lower neighbours among so many along an axis, of which these are the lower ones, or the upper ones."""
     first, last = rows

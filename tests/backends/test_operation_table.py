@@ -87,7 +87,7 @@ FURTHER_METHODS = {Backend: {"capture", "mark", "seconds", "bind", "prepare"}, O
 
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
-    *("smooth", "smooth_norm", "interpolate_gather", "take"),
+    *("smooth", "smooth_norm", "interpolate_gather", "take", "certify"),
     *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add", "rows_put"),
     *("clusters_begin", "clusters_join", "clusters_label", "clusters_collect", "clusters_start", "clusters_divide"),
     *(
@@ -102,7 +102,7 @@ FURTHER_KERNELS = {
         "rough",
     ),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary", "tridiagonal"),
-    *("slab_condense", "slab_expand", "along_radius", "divergence", "subtract_gradient"),
+    *("slab_condense", "slab_expand", "along_radius", "divergence", "subtract_gradient", "close_walls"),
     *("face_take", "face_charges", "face_products", "face_fields"),
 }
 """Kernels without an operation of their own: passes with a reduction, other variants, half a level, sources,

@@ -273,6 +273,9 @@ class CupyRuntime:
             now.wait_event(current.record())
         return now  # type: ignore[no-any-return]  # CuPy has no annotations
 
+    def release(self) -> None:
+        cp.cuda.get_current_stream().wait_event(self._streams.now.record())
+
     def fork(self) -> None:
         self._streams.fork()
 

@@ -94,6 +94,9 @@ class Runtime(Protocol):
     def in_order(self) -> AbstractContextManager[Any]:
         """Within, functions of `xp` run in order with the launches."""
 
+    def release(self) -> None:
+        """Let what the caller asks for from now on, on its own stream, wait for all launches so far."""
+
     def fork(self) -> None:
         """Let later work on the second stream wait for all work that was asked for so far."""
 

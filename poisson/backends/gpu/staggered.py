@@ -31,24 +31,34 @@ class GpuStaggered:
         held = all(map(self._backend.runtime.holds, (cells, *velocity)))
         return held and self._cells.fits(self._backend.dtype, cells, velocity)
 
+    def close_walls(self, walls: Sequence[bool], velocity: Sequence[Any]) -> None:
+        nx, ny, nz = (*self._cells.shape, 1)[:3]
+        sizes = (np.int32(nx), np.int32(ny), np.int32(nz), np.int32(self._kinds))
+        closed = np.int32(sum(1 << face for face, wall in enumerate(walls) if wall))
+        shape, along, across = WEIGHTS_SHAPE, max(nx, ny), max(ny, nz)
+        grid = (blocks_for(along, shape.block_x), blocks_for(across, shape.block_y), len(walls))
+        self._launch("close_walls", grid, (*(*velocity, velocity[-1])[:3], *sizes, closed))
+
     def divergence(self, factor: float, velocity: Sequence[Any], out: Any) -> None:
         arguments = (*(*velocity, velocity[-1])[:3], out, *map(np.int64, distances(out)))
-        self._launch("divergence", factor, arguments, self._widths)
+        self._pass("divergence", factor, arguments, self._widths)
 
     def subtract_gradient(self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any]) -> None:
         coefficients = (*links, *(*links, p)[-1:] * 3)[:3]
         arguments = (p, *map(np.int64, distances(p)), *(*velocity, velocity[-1])[:3])
         arguments += (*coefficients, *map(np.int64, distances(coefficients[0])))
-        self._launch("subtract_gradient", factor, arguments, self._slopes, 16 if links else 0)
+        self._pass("subtract_gradient", factor, arguments, self._slopes, 16 if links else 0)
 
-    def _launch(
-        self, name: str, factor: float, arguments: tuple[Any, ...], tables: Sequence[Any], kind: int = 0
-    ) -> None:
+    def _pass(self, name: str, factor: float, arguments: tuple[Any, ...], tables: Sequence[Any], kind: int = 0) -> None:
         nx, ny, nz = (*self._cells.shape, 1)[:3]
         shape = WEIGHTS_SHAPE
         grid = (blocks_for(nx, shape.block_x), min(blocks_for(ny * nz, shape.block_y), MAX_BLOCKS), 1)
         arguments += (np.int32(nx), np.int32(ny), np.int64(ny * nz), np.int32(self._kinds + kind))
         arguments += (self._backend.real(factor), *tables)
-        with self._backend.in_use(), self._backend.ordered():
-            self._backend.launch("staggered", name, shape, None, grid, arguments)
-            self._backend.synchronize()  # the stream of the caller does not wait for this one
+        self._launch(name, grid, arguments)
+
+    def _launch(self, name: str, grid: tuple[int, int, int], arguments: tuple[Any, ...]) -> None:
+        with self._backend.in_use():
+            with self._backend.ordered():
+                self._backend.launch("staggered", name, WEIGHTS_SHAPE, None, grid, arguments)
+            self._backend.runtime.release()

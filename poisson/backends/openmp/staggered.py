@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poisson.backends.openmp.library import StaggeredStructure, functions_of
-from poisson.mesh.staggered import Staggered, distances
+from poisson.mesh.staggered import Staggered, close_walls, distances
 
 if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
@@ -37,6 +37,9 @@ class OpenmpStaggered:
     def takes(self, cells: Any, velocity: Sequence[Any]) -> bool:
         ours = all(isinstance(each, np.ndarray) and each.flags.writeable for each in (cells, *velocity))
         return ours and self._cells.fits(self._dtype, cells, velocity)
+
+    def close_walls(self, walls: Sequence[bool], velocity: Sequence[Any]) -> None:
+        close_walls(walls, velocity)
 
     def divergence(self, factor: float, velocity: Sequence[Any], out: Any) -> None:
         faces = [each.ctypes.data for each in velocity]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Staggered grids (poisson/mac.py) in the memory of the caller: the divergence at the centres of the cells, and the
-// gradient of a pressure taken from a velocity, a cell to a thread.
+// gradient of a pressure taken from a velocity, a cell to a thread; and walls, which nothing flows through.
 //
 // `kinds` tells of the grid: 1, 2 and 4 where x, y and z wrap, 8 where there is a z, 16 where links have coefficients.
 
@@ -28,7 +28,7 @@ KERNEL poisson_subtract_gradient(const real* __restrict__ p, index_t pitch, inde
     const int i = blockIdx.x * BLOCK_X + threadIdx.x;
     if (i >= nx) return;
     for (index_t row = (index_t)blockIdx.y * BLOCK_Y + threadIdx.y; row < rows; row += (index_t)gridDim.y * BLOCK_Y) {
-        const int k = (int)(row / ny), j = (int)(row - (index_t)ny * k);
+        const int k = (int)((unsigned)row / (unsigned)ny), j = (int)row - ny * k;
         const real* const along_x = varies ? links_x + link_plane * k + link_pitch * j : nullptr;
         const real* const along_y = varies ? links_y + link_plane * k + i : nullptr;
         for (int face = i; face < nx + !wraps_x && face <= (i == nx - 1 ? nx : i); ++face)
@@ -54,7 +54,7 @@ KERNEL poisson_divergence(const real* __restrict__ u, const real* __restrict__ v
     const int i = blockIdx.x * BLOCK_X + threadIdx.x;
     if (i >= nx) return;
     for (index_t row = (index_t)blockIdx.y * BLOCK_Y + threadIdx.y; row < rows; row += (index_t)gridDim.y * BLOCK_Y) {
-        const int k = (int)(row / ny), j = (int)(row - (index_t)ny * k);
+        const int k = (int)((unsigned)row / (unsigned)ny), j = (int)row - ny * k;
         const real* const west = u + (nx + !wraps_x) * row;
         const real* const south = v + nx * (index_t)(ny + !wraps_y) * k + i;
         real sum = flow_out(west[i], west[wraps_x && i == nx - 1 ? 0 : i + 1], x[i]) +
@@ -67,4 +67,19 @@ KERNEL poisson_divergence(const real* __restrict__ u, const real* __restrict__ v
         }
         out[plane * k + pitch * j + i] = factor * sum;
     }
+}
+
+// Zeros on the walls, of which the bits of `walls` tell: 1 and 2 for the lower and the upper one along x, and so on. A
+// block has nodes of the wall blockIdx.z.
+KERNEL poisson_close_walls(real* __restrict__ u, real* __restrict__ v, real* __restrict__ w, int nx, int ny, int nz,
+                           int kinds, int walls) {
+    const int axis = blockIdx.z / 2;
+    if (!(walls >> blockIdx.z & 1)) return;
+    const int upper = blockIdx.z % 2;
+    const int a = blockIdx.x * BLOCK_X + threadIdx.x, b = blockIdx.y * BLOCK_Y + threadIdx.y;
+    if (a >= (axis == 0 ? ny : nx) || b >= (axis == 2 ? ny : nz)) return;
+    const index_t faces_x = nx + !wraps_along(kinds, 0), faces_y = ny + !wraps_along(kinds, 1);
+    if (axis == 0) u[upper * (faces_x - 1) + faces_x * (a + (index_t)ny * b)] = 0;
+    if (axis == 1) v[a + nx * (upper * (faces_y - 1) + faces_y * b)] = 0;
+    if (axis == 2) w[a + nx * (b + (index_t)ny * (upper * nz))] = 0;
 }

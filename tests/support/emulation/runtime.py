@@ -119,6 +119,9 @@ class EmulatedRuntime:
         """NumPy and the emulated kernels run in order by themselves."""
         return nullcontext()
 
+    def release(self) -> None:
+        """The caller has no stream of its own."""
+
     def fork(self) -> None:
         """Everything before is done already."""
 
