@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 Array = Any
@@ -23,15 +22,16 @@ class CallersArray:
     the values where they lie.
     """
 
-    stays = True
+    values: Any
+    refuse: Callable[[], object]
+    exact = stays = True
+    shift = 0.0
 
-    def __init__(self, values: Any, refuse: Callable[[], object], exact: bool = True) -> None:
-        self.values = values
-        self.shape: tuple[int, ...] = values.shape
-        self.dtype: np.dtype[Any] = values.dtype
-        self.refuse = refuse
-        self.exact = exact
-        self.shift = 0.0
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of an array."""
+        shape: tuple[int, ...] = self.values.shape
+        return shape
 
 
 class CallersArrays(ABC):

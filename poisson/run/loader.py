@@ -58,6 +58,7 @@ class Loader:
         self._start: tuple[FaceTerms, Array] | None = None
         self._cleared: Array | None = None  # The iterate, if a solve has left zeros at fixed nodes in it.
         self._unread: list[tuple[Reduction, Callable[[], None]]] = []
+        self._norms: list[tuple[float, float]] = []
         self._places: dict[str, Reduction] = {}
 
     def fill(self, discretisation: Discretisation) -> Discretisation:
@@ -97,15 +98,23 @@ class Loader:
             setup.coarser.load(discretisation)
         return discretisation
 
-    def solved(self, u: Array) -> None:
-        """Look at what a device has told of the values that were read where they lie, when it has done so anyway.
+    def wait(self) -> None:
+        """Wait until the method has done all that it has asked for."""
+        if self._unread:
+            # What a device tells of the values that it has read where they lie, it tells by then.
+            self._norms = self._setup.backend.read_all([place for place, _ in self._unread])
+        else:
+            self._setup.backend.synchronize()
 
-        `u`: the iterate that the method has left. Raises CaseError with the first value that is not finite.
+    def solved(self, u: Array) -> None:
+        """Note the iterate that the method has left, and look at what `wait` has heard of values that were read.
+
+        Raises CaseError with the first value that is not finite.
         """
         self._cleared = u if self.blank and u is self._setup.u else None
         unread, self._unread = self._unread, []
-        for place, look in unread:
-            if not math.isfinite(self._setup.backend.read(place)[0]):
+        for (_, look), (squares, _) in zip(unread, self._norms if unread else (), strict=True):
+            if not math.isfinite(squares):
                 look()
 
     def start(self, discretisation: Discretisation) -> Array | None:

@@ -118,19 +118,8 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         setup.operations.norm(result.u, setup.norms)
         return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 
-    if isinstance(setup.operations, SurfaceOperations):
-        found = setup.operations.charges(result.u, setup.source, problem)
-        totals = discretisation.total(*found.values())
-        origin = dict(origin) | {f"{CHARGE}{name}": charge for name, charge in zip(found, totals, strict=True)}
-    if (surface := discretisation.surface) and surface.obstacles:
-        on_own = np.asarray(backend.to_host(result.u)[operator.lattice.owned], dtype=np.float64)
-        found = surface.obstacles.flows_of(problem.bodies, on_own, discretisation.ranges)
-        totals = discretisation.total(*found.values())
-        origin = dict(origin) | {f"{FLUX}{name}": flow for name, flow in zip(found, totals, strict=True)}
-    if surface:
-        divided, every = operator.lattice.divided, (1,) * operator.dimension
-        on_all = backend.sample(result.u, operator.lattice, every) if divided else u
-        origin = WithForces(origin, surface, problem, on_all)
+    if surface := discretisation.surface:
+        origin = _of_bodies(setup, solved, result, u, surface)
     fields, error, in_range = (
         _fields(setup, solved, result, u, residual, wanted) if wanted or problem.exact else ({}, None, True)
     )
@@ -152,6 +141,24 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         provenance=origin,
         share=ranks.held(problem.lattice.array_shape),
     )
+
+
+def _of_bodies(setup: Setup, solved: Solved, result: SolveResult, u: Any, surface: Surface) -> Mapping[str, Any]:
+    """How a solution comes about, with the charges, the flows and the forces of its bodies."""
+    problem, discretisation, backend, operator = solved.problem, solved.discretisation, setup.backend, setup.operator
+    origin = dict(solved.origin)
+    if isinstance(setup.operations, SurfaceOperations):
+        found = setup.operations.charges(result.u, setup.source, problem)
+        totals = discretisation.total(*found.values())
+        origin |= {f"{CHARGE}{name}": charge for name, charge in zip(found, totals, strict=True)}
+    if surface.obstacles:
+        on_own = np.asarray(backend.to_host(result.u)[operator.lattice.owned], dtype=np.float64)
+        found = surface.obstacles.flows_of(problem.bodies, on_own, discretisation.ranges)
+        totals = discretisation.total(*found.values())
+        origin |= {f"{FLUX}{name}": flow for name, flow in zip(found, totals, strict=True)}
+    divided, every = operator.lattice.divided, (1,) * operator.dimension
+    on_all = backend.sample(result.u, operator.lattice, every) if divided else u
+    return WithForces(origin, surface, problem, on_all)
 
 
 def _fields(
@@ -273,7 +280,8 @@ def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple
         mine = backend.view(copy_of(backend, result.u)) if mine is None else mine
         # What the caller asks of a device runs beside what the backend does.
         backend.synchronize()
-    return mine.reshape(problem.lattice.array_shape), result
+    shape = problem.lattice.array_shape
+    return mine if mine.shape == shape else mine.reshape(shape), result
 
 
 def provenance(setup: Setup, ranks: Ranks, started: datetime) -> dict[str, str | int | float]:

@@ -289,7 +289,7 @@ class Sample:
         self, key: str, function: FaceData, runs: Sequence[Runs], left_out: int | None, limit: Limit | None
     ) -> Values:
         axes = [axis for axis in reversed(range(len(runs))) if axis != left_out]
-        if (constant := constant_of(function, limit)) is not None:
+        if isinstance(function, Expression) and (constant := constant_of(function, limit)) is not None:
             return np.full([sum(stop - start for start, stop in runs[axis]) for axis in axes], constant)
         places = self._places(runs)
         counts = tuple(place.size for place in reversed(places))

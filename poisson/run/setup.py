@@ -143,8 +143,7 @@ class Setup:
 
     def method_for(self, *, guess: bool) -> Method:
         """The method for a solve with or without an initial guess, which a start on the coarsest grid would not use."""
-        settings = registry.method_of(self.settings).resuming(self.settings) if guess else self.settings
-        if settings == self.settings:
+        if not guess or (settings := registry.method_of(self.settings).resuming(self.settings)) == self.settings:
             return self.method
         if self.resuming is None:
             given = Given(self.stand_in, settings, inner=self.inner)

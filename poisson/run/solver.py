@@ -436,7 +436,7 @@ class Solver(SetupView):
         copy = None if setup.backend.on_host else copies(setup, problem, ranks, call.out)
         blank = self._loader.blank
         result = method.run(Task(setup.u, setup.source, stopping, call.observer, between, copy, blank=blank))
-        setup.backend.synchronize()
+        self._loader.wait()
         ended = time.perf_counter()
         if before is not None:
             times["kernels"] = (setup.local.kernel_seconds or 0.0) - before

@@ -44,17 +44,20 @@ class ChosenMethod(Method):
         operator = operations.operator
         products = operator.links is not None and has_products(operations.backend, operator)
         self._chain = (settings, *alternatives(settings, products))
-        self._patience = {each: self._patience_with(each) for each in self._chain}
+        self._first, self._patience_of_first = method, self._patience(settings)
 
     def run(self, task: Task) -> SolveResult:
         """Solve A u = f (`Method.run`). The methods go on from the iterate of the one before, to the same target."""
         u, f, stopping, observer, interrupted, *_ = task
         first, *others = self._behind(stopping.begun)
-        if first != self._chain[0]:
-            f = self._operations.settled(f)
         instead = stopping.begun.instead if stopping.begun else ""
-        patient, shown = replace(stopping, patience=self._patience[first]), partial(_named, interrupted, instead)
-        result = self._methods[first].run(task._replace(f=f, stopping=patient, interrupted=shown))
+        if first is self._chain[0]:
+            patience = self._patience_of_first
+            result = self._first.run(task._replace(stopping=replace(stopping, patience=patience)) if patience else task)
+        else:
+            f, patient = self._operations.settled(f), replace(stopping, patience=self._patience(first))
+            shown = partial(_named, interrupted, instead)
+            result = self._methods[first].run(task._replace(f=f, stopping=patient, interrupted=shown))
         for settings in others:
             if not _stalled(result) or result.iterations >= stopping.max_iterations or not self._stands_by(settings):
                 break
@@ -67,11 +70,11 @@ class ChosenMethod(Method):
                 self._operations.backend.axpby(1.0, result.u, 0.0, u)
             begun = Begun(result.iterations, result.target, result.history, same=False)
             instead = describe(settings, "")
-            patient = replace(stopping, begun=begun, patience=self._patience[settings])
+            patient = replace(stopping, begun=begun, patience=self._patience(settings))
             later, shown = Later(observer, 0) if observer else None, partial(_named, interrupted, instead)
             result = self._methods[settings].run(Task(u, f, patient, later, shown))
             first = settings
-        return replace(result, instead=instead)
+        return replace(result, instead=instead) if instead else result
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`), with the methods that have gone on so far."""
@@ -79,17 +82,17 @@ class ChosenMethod(Method):
 
     @property
     def reads_guess(self) -> bool:  # type: ignore[override]  # of the method that begins
-        return self._methods[self._chain[0]].reads_guess
+        return self._first.reads_guess
 
     @property
     def together(self) -> bool:
-        return self._methods[self._chain[0]].together
+        return self._first.together
 
     def solve_many(
         self, fs: Sequence[Array], start: Array, stopping: Stopping, whole: Any = None
     ) -> list[SolveResult | None]:
         """By the first method (`Method.solve_many`)."""
-        return self._methods[self._chain[0]].solve_many(fs, start, stopping, whole)
+        return self._first.solve_many(fs, start, stopping, whole)
 
     def _behind(self, begun: Begun | None) -> tuple[SolverSettings, ...]:
         """The methods from the one on that had gone on in a solve that is resumed."""
@@ -98,7 +101,7 @@ class ChosenMethod(Method):
                 return self._chain[place:]
         return self._chain
 
-    def _patience_with(self, settings: SolverSettings) -> Patience | None:
+    def _patience(self, settings: SolverSettings) -> Patience | None:
         """The progress expected of a method: more of it where the next one differs in the coarse grids alone."""
         place = self._chain.index(settings)
         following = self._chain[place + 1 : place + 2]

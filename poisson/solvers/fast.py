@@ -137,8 +137,7 @@ class FastTransform(Method):
             if status is None and (done > MOST_REFINEMENTS or not now[0] < best):
                 status = watch.stalled()
             best = min(best, now[0])
-        result = watch.result(status, done, pair[0], pair[1], now)
-        return result if copy is None else replace(result, copy=copy)
+        return watch.result(status, done, pair[0], pair[1], now, copy)
 
     @property
     def _work(self) -> Array:

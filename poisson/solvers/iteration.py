@@ -314,10 +314,12 @@ class Watch:
 
         return Task(u, f, stopping, Later(self._observer, before) if self._observer else None, interrupted)
 
-    def result(self, status: Status, done: int, u: Array, work: Array, norms: Norms | None = None) -> SolveResult:
+    def result(
+        self, status: Status, done: int, u: Array, work: Array, norms: Norms | None = None, copy: Array | None = None
+    ) -> SolveResult:
         """The result of the solve."""
         history = tuple(self.monitor.history)
-        return SolveResult(status, self.before + done, u, work, self.target, history, norms=norms)
+        return SolveResult(status, self.before + done, u, work, self.target, history, norms=norms, copy=copy)
 
     def until_read(self, done: int, every: int) -> int:
         """The iterations to the next read of the norm, of which one is made after every so many of all.

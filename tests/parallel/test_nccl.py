@@ -203,7 +203,7 @@ class GpuOfTest:
 
 
 def test_gpus_talk_by_nccl_if_all_have_it(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(devices, "MpiCommunicator", ThreadCommunicator)
+    monkeypatch.setattr("poisson.parallel.mpi.MpiCommunicator", ThreadCommunicator)
     nccl, without = FakeNccl(), threading.local()
 
     def work(comm: ThreadCommunicator, *, missing: int | None) -> bool:

@@ -225,6 +225,22 @@ def test_faces_take_other_data(method: str, backend: str) -> None:
     np.testing.assert_array_equal(solver.solve().u, own)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", ["fft", "auto"])
+def test_what_a_solve_leaves_is_no_guess_of_the_next(method: str, backend: str) -> None:
+    """A direct method is given an iterate that is zero at fixed nodes alone; only a source of zero asks for more."""
+    problem, f = Problem.on_box((16, 9), boundary={"x": "periodic", "all": 0.0}), source((9, 16))
+    solver = Solver(problem, method, backend)
+    calls: list[tuple[Any, Any]] = [(f, None), (0.0, None), (-f, None), (f, 2.0), (0.0, 2.0), (0.0, None), (f, None)]
+    for given, value in calls:
+        boundary = None if value is None else {"y_lower": value}
+        found = solver.solve(given, boundary=boundary)
+        alone = Solver(problem.having(f=given, boundary=boundary), method, backend).solve()
+        np.testing.assert_array_equal(found.u, alone.u)
+        assert (found.iterations, found.history) == (alone.iterations, alone.history)
+        assert found.iterations == (value is not None or isinstance(given, np.ndarray))
+
+
 def test_an_array_of_a_face_is_read_at_every_solve() -> None:
     values = np.zeros(9)
     solver = Solver(Problem.on_box((9, 9), boundary={"x_lower": values, "all": 0.0}), "fft", "openmp")

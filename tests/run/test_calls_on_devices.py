@@ -177,3 +177,19 @@ def test_sources_on_a_device_are_solved_for_together(
         solver.solve_many(OnDevice(runtime, np.stack(fs)))
     for one, values in zip(found, kept, strict=True):
         np.testing.assert_array_equal(one.u, values)
+
+
+@pytest.mark.parametrize("method", ["fft", "auto"])
+def test_how_often_a_call_waits_for_the_device(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for all norms, and once at the end; so it is with many sources."""
+    solver = Solver(Problem.on_box((16, 9)), method, "gpu")
+    runtime = runtime_of(solver)
+    fs = [OnDevice(runtime, source((9, 16), seed)) for seed in range(4)]
+    kept = [solver.solve(f) for f in fs], solver.solve_many(fs)
+    waits: list[None] = []
+    monkeypatch.setattr(type(runtime), "synchronize", lambda _: waits.append(None))
+    again = solver.solve(fs[0])
+    assert len(waits) == 2
+    solver.solve_many(fs)
+    assert len(waits) == 4
+    np.testing.assert_array_equal(again.u, kept[0][0].u)

@@ -274,13 +274,9 @@ class GpuBackend(Launcher):
         return None if self.keeps(array.shape) else array
 
     def in_place(self, values: Any, refuse: Callable[[], object]) -> GivenArray | None:
-        if not self.runtime.holds(values):
-            return GivenArray(values, refuse, values.dtype == self.dtype)
-        if not lies_in_rows(values):
+        if (on_device := self.runtime.holds(values)) and not lies_in_rows(values):
             return None
-        given = GivenArray(values, refuse)
-        given.on_device = given.stays = True
-        return given
+        return GivenArray(values, refuse, on_device, values.dtype == self.dtype)
 
     def fill(self, x: Array, value: float) -> None:
         grid, rows = self.row_grid(x)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Arrays in the memory of the caller, on the host or on the device, as the kernels read them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,10 @@ class GivenArray(CallersArray):
     `on_device`: where they are. `exact`: whether they are on the device, or come there in their own type.
     """
 
-    on_device = stays = False
+    def __init__(self, values: Any, refuse: Callable[[], object], on_device: bool, exact: bool) -> None:
+        self.values, self.refuse = values, refuse
+        self.on_device = self.stays = on_device
+        self.exact = on_device or exact
 
 
 def lies_in_rows(values: Any) -> bool:

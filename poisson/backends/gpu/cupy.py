@@ -232,6 +232,7 @@ class CupyRuntime:
         self._streams = _Streams()
         self._stream = self._streams.main
         self._waiter = _Waiter()
+        self._caller = cp.cuda.Event(disable_timing=True)
         ring = _rings.setdefault(self._device.id, Ring())
         self._staging = Staging(_StreamLink(self._device, self._stream, self._waiter), ring)
         if not _met:
@@ -270,7 +271,8 @@ class CupyRuntime:
         current, now = cp.cuda.get_current_stream(), self._streams.now
         if current.ptr != now.ptr:
             # What fills an array may read arrays of the caller's, which its own stream may still be writing.
-            now.wait_event(current.record())
+            self._caller.record(current)
+            now.wait_event(self._caller)
         return now  # type: ignore[no-any-return]  # CuPy has no annotations
 
     def release(self) -> None:

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.callers import CallersArray
-
 ROW_ALIGNMENT = 16
 """Rows start at multiples of this many values: a cache line or two, so that SIMD loads are aligned alike on each."""
 
@@ -112,17 +110,6 @@ class _Given:
     def __del__(self) -> None:
         if self._back:
             self._back(self._array)
-
-
-class GivenArray(CallersArray):
-    """Values in the memory of the caller, in rows of float64 one distance apart.
-
-    `pointer`: address of the first value. `pitch`, `double`: as of `DeviceArray`.
-    """
-
-    pointer: int
-    pitch: int
-    double = True
 
 
 class DeviceResult(Owned):

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Slab
+from poisson.backends.callers import CallersArray
 from poisson.backends.host import host_memory, keep_freed_blocks
-from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, pitch_of
+from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, Memory, given, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import functions_of, load_library, operator_structure
 from poisson.backends.openmp.library_transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
@@ -163,11 +164,7 @@ class OpenmpBackend(Backend):
 
     def in_place(self, values: NDArray[Any], refuse: Callable[[], object]) -> GivenArray | None:
         pitch = 0 if self.offloads else pitch_in(values)
-        if not pitch:
-            return None
-        given = GivenArray(values, refuse)
-        given.pointer, given.pitch = values.ctypes.data, pitch
-        return given
+        return GivenArray(values, refuse, pitch) if pitch else None
 
     def give(self, array: DeviceArray, back: Callable[[Array], None]) -> NDArray[Any] | None:
         return None if self.offloads else given(array, back)
@@ -236,6 +233,19 @@ class OpenmpBackend(Backend):
         array = DeviceArray(self._memory, (values.size,), dtype)
         self.upload(array, values.ravel())
         return array
+
+
+class GivenArray(CallersArray):
+    """Values in the memory of the caller, with the pitch that `pitch_in` finds.
+
+    `pointer`: address of the first value. `pitch`, `double`: as of `DeviceArray`.
+    """
+
+    double = True
+
+    def __init__(self, values: NDArray[np.float64], refuse: Callable[[], object], pitch: int) -> None:
+        self.values, self.refuse = values, refuse
+        self.pointer, self.pitch = values.ctypes.data, pitch
 
 
 def pitch_in(values: NDArray[Any]) -> int:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.callers import CallersArray
 from poisson.backends.inverses import CertifyingInverse, DividedInverseOperations, InverseOperations, Norms
-from poisson.backends.openmp.arrays import GivenArray, given, pitch_of
+from poisson.backends.openmp.arrays import given, pitch_of
 from poisson.backends.openmp.library import ConvolutionStructure, LineStructure, operator_structure
 from poisson.backends.openmp.passes import Passes
 from poisson.backends.openmp.tables import tables_of
@@ -41,7 +42,7 @@ from poisson.mesh.chain import OfConstants, chain_of
 
 if TYPE_CHECKING:
     from poisson.backends.openmp.arrays import DeviceArray
-    from poisson.backends.openmp.backend import OpenmpBackend
+    from poisson.backends.openmp.backend import GivenArray, OpenmpBackend
     from poisson.backends.openmp.face_layers import FaceLayers
 
 
@@ -106,7 +107,7 @@ class TransformsInPlace(CertifyingInverse):
             return None
         self._passes.to_modes(f, u, self._result)
         source, array = self._read(self._result), u.on_host
-        if isinstance(f, GivenArray) and not math.isfinite(source[0]):
+        if isinstance(f, CallersArray) and not math.isfinite(source[0]):
             f.refuse()
         if source[1] == 0.0:
             array[self._operator.lattice.free] = 0.0

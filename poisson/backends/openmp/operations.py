@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction
-from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, pitch_of
+from poisson.backends.callers import CallersArray
+from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import DifferencesStructure, doubles, operator_structure
 from poisson.backends.openmp.tables import AxisTables, tables_of
@@ -25,7 +26,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
 if TYPE_CHECKING:
-    from poisson.backends.openmp.backend import OpenmpBackend
+    from poisson.backends.openmp.backend import GivenArray, OpenmpBackend
 
 Coarser = tuple[TransferOperations, Array]
 Partner = tuple[Any, Any, int | None]
@@ -94,7 +95,7 @@ class OpenmpOperations(_Calls):
 
     def take(self, f: DeviceArray | GivenArray, out: DeviceArray, result: DeviceResult) -> None:
         super().take(f, out, result)
-        if isinstance(f, GivenArray) and not math.isfinite(self.backend.read(result)[0]):
+        if isinstance(f, CallersArray) and not math.isfinite(self.backend.read(result)[0]):
             f.refuse()
 
     def certify(self, u: DeviceArray, f: DeviceArray | GivenArray, work: DeviceArray, result: DeviceResult) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.openmp.arrays import GivenArray
 from poisson.backends.openmp.library import DirectStructure, LineStructure
 from poisson.backends.transforms import links_of_boundary
 from poisson.discrete.operator import Operator
@@ -18,7 +17,7 @@ from poisson.mesh.boundary import Rule
 
 if TYPE_CHECKING:
     from poisson.backends.openmp.arrays import DeviceArray, DeviceResult
-    from poisson.backends.openmp.backend import OpenmpBackend
+    from poisson.backends.openmp.backend import GivenArray, OpenmpBackend
 
 
 class LibraryTransform(Protocol):
