@@ -25,7 +25,7 @@ class GpuStaggered:
             (*map(backend.table, of), backend.table(of[-1]))[:3] for of in (cells.widths, cells.slopes)
         )
         self._kinds = sum(1 << axis for axis, wraps in enumerate(cells.wraps) if wraps)
-        self._kinds += 8 if len(cells.shape) == 3 else 0
+        self._with_z = f"-DWITH_Z={len(cells.shape) == 3:d}"
 
     def takes(self, cells: Any, velocity: Sequence[Any]) -> bool:
         held = all(map(self._backend.runtime.holds, (cells, *velocity)))
@@ -37,28 +37,29 @@ class GpuStaggered:
         closed = np.int32(sum(1 << face for face, wall in enumerate(walls) if wall))
         shape, along, across = WEIGHTS_SHAPE, max(nx, ny), max(ny, nz)
         grid = (blocks_for(along, shape.block_x), blocks_for(across, shape.block_y), len(walls))
-        self._launch("close_walls", grid, (*(*velocity, velocity[-1])[:3], *sizes, closed))
+        self._launch("close_walls", grid, (*(*velocity, velocity[-1])[:3], *sizes, closed), False)
 
     def divergence(self, factor: float, velocity: Sequence[Any], out: Any) -> None:
         arguments = (*(*velocity, velocity[-1])[:3], out, *map(np.int64, distances(out)))
-        self._pass("divergence", factor, arguments, self._widths)
+        self._pass("divergence", factor, arguments, self._widths, False)
 
     def subtract_gradient(self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any]) -> None:
         coefficients = (*links, *(*links, p)[-1:] * 3)[:3]
         arguments = (p, *map(np.int64, distances(p)), *(*velocity, velocity[-1])[:3])
         arguments += (*coefficients, *map(np.int64, distances(coefficients[0])))
-        self._pass("subtract_gradient", factor, arguments, self._slopes, 16 if links else 0)
+        self._pass("subtract_gradient", factor, arguments, self._slopes, bool(links))
 
-    def _pass(self, name: str, factor: float, arguments: tuple[Any, ...], tables: Sequence[Any], kind: int = 0) -> None:
+    def _pass(self, name: str, factor: float, arguments: tuple[Any, ...], tables: Sequence[Any], linked: bool) -> None:
         nx, ny, nz = (*self._cells.shape, 1)[:3]
         shape = WEIGHTS_SHAPE
         grid = (blocks_for(nx, shape.block_x), min(blocks_for(ny * nz, shape.block_y), MAX_BLOCKS), 1)
-        arguments += (np.int32(nx), np.int32(ny), np.int64(ny * nz), np.int32(self._kinds + kind))
+        arguments += (np.int32(nx), np.int32(ny), np.int64(ny * nz), np.int32(self._kinds))
         arguments += (self._backend.real(factor), *tables)
-        self._launch(name, grid, arguments)
+        self._launch(name, grid, arguments, linked)
 
-    def _launch(self, name: str, grid: tuple[int, int, int], arguments: tuple[Any, ...]) -> None:
+    def _launch(self, name: str, grid: tuple[int, int, int], arguments: tuple[Any, ...], linked: bool) -> None:
+        defines = (self._with_z, f"-DLINK_FACTORS={linked:d}")
         with self._backend.in_use():
             with self._backend.ordered():
-                self._backend.launch("staggered", name, WEIGHTS_SHAPE, None, grid, arguments)
+                self._backend.launch("staggered", name, WEIGHTS_SHAPE, None, grid, arguments, defines)
             self._backend.runtime.release()
