@@ -30,8 +30,8 @@ def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequ
     """Solve for what can be solved for at once.
 
     `setup`: that of the problem. `loader`: of its arrays. `problem`: with all data but the source. `sources`: as
-    `poisson.Solver.solve` takes them. Returns: None for a source that has to be solved for alone. Raises `CaseError` if
-    one is wrong, or its values are not finite.
+    `poisson.Solver.solve` takes them. Returns: None for a source that has to be solved for alone, as for one with
+    values that are not finite, of which that tells. Raises `CaseError` if one is wrong.
     """
     found: list[Solution | None] = [None] * len(sources)
     if len(sources) < 2 or problem.lattice.nodes > MOST_NODES:

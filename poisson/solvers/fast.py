@@ -154,10 +154,8 @@ class FastTransform(Method):
             self._several[held] = Together(self._operations, held)
         all_norms = (self._callers or self._several[held]).solve_many(fs, start, us)
         found: list[SolveResult | None] = []
-        for f, u, norms in zip(fs, us, all_norms.tolist(), strict=True):
+        for u, norms in zip(us, all_norms.tolist(), strict=True):
             source, left = (norms[0], norms[1]), (norms[2], norms[3])
-            if not math.isfinite(source[0]):
-                f.refuse()
             reference = max(measure(operator, source), stopping.data)
             target, norm = stopping.target(reference), measure(operator, left)
             solved = 0.0 < reference < math.inf and norm <= target
