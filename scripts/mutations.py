@@ -179,7 +179,8 @@ class Tree:
         try:
             import pytest
 
-            options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "-k", chosen]
+            plugins = [f"-pno:{name}" for name in ("cacheprovider", "xdist", "xdist.looponfail", "hypothesispytest")]
+            options = ["-x", "-q", *plugins, "-o", "addopts=", "-k", chosen]
             code = int(pytest.main([*options, *(f"tests/{name}" for name in tests)]))
         finally:
             sys.stdout.flush()

@@ -34,7 +34,7 @@ struct Bundle {
     const T *centre[MOST_ROWS + 2], *lower[MOST_ROWS], *upper[MOST_ROWS], *f[MOST_ROWS];
     T *to[MOST_ROWS], *also[MOST_ROWS];
     const T *x_link[MOST_ROWS], *lower_link[MOST_ROWS], *upper_link[MOST_ROWS], *slow_link[MOST_ROWS + 1],
-        *c[MOST_ROWS];
+        *c[MOST_ROWS] = {};
     const T* soon[MOST_SOON];
     // The tables of x from the column on, and the values of those of the middle axis and of the slowest one at each
     // row, with the sums over both axes of what they add to c and to diag(A) where a is constant.

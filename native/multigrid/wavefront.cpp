@@ -106,8 +106,7 @@ private:
     // Values of a row, rows of a plane and places of the rings; where the parts of the memory begin.
     int64_t stride, lines, slots, source_slots, passing_at, sources_at, residuals_at, zeros_at, sums_at;
     Tile tile;
-    // Whether rows are read where they are; a tile that holds images along x needs copies with them, of f
-    // too.
+    // Whether rows are read where they are; a tile that holds images along x needs copies with them, of f too.
     bool direct, sources_kept;
     Stage* stages;
     // Of the rows of the middle axis from `first_line` on, for the group that the pass is at.
@@ -349,7 +348,6 @@ private:
         rows.stream = stage.to[0].where == MEMORY && task.stream;
         rows.stream_also = task.stream;
         rows.masked = task.arrays.mask;
-        for (int64_t n = 0; n < COUNT; ++n) rows.c[n] = nullptr;
         for (int64_t j = across.start; j < across.stop; ++j) {
             const Offsets& at = offsets_of(j);
             if (fixed_planes || (solid && mid.fixed(j))) {
@@ -374,14 +372,11 @@ private:
                 }
             }
             for (int64_t n = 0; n < COUNT; ++n) rows.to[n] = stage.to[begin + n].row(at);
-            if (sources_kept) {
-                const int64_t kept_at = source_place(j);
-                for (int64_t n = 0; n < COUNT; ++n) rows.f[n] = source(stage, kept_at, begin + n);
-            } else if (task.f) {
-                for (int64_t n = 0; n < COUNT; ++n) rows.f[n] = task.f + stage.offset[begin + n + 1] + place;
-            } else {
-                for (int64_t n = 0; n < COUNT; ++n) rows.f[n] = zeros;
-            }
+            if (sources_kept)
+                for (int64_t n = 0; n < COUNT; ++n) rows.f[n] = source(stage, source_place(j), begin + n);
+            else
+                for (int64_t n = 0; n < COUNT; ++n)
+                    rows.f[n] = task.f ? task.f + stage.offset[begin + n + 1] + place : zeros;
             if (rows.both)
                 for (int64_t n = 0; n < COUNT; ++n) rows.also[n] = task.out + stage.offset[begin + n + 1] + place;
             if (task.arrays.c)
@@ -423,15 +418,13 @@ private:
     // A row of fixed nodes.
     __attribute__((noinline)) void keep_row(int64_t t, int64_t j, const Offsets& at, int64_t g) const {
         const Stage& stage = stages[t];
-        const int64_t width = stage.columns.width;
         T* const to = stage.to[g].row(at);
-        const T* from = to;
-        if (t > task.count || from_zero(t)) {
-            std::fill(to, to + width, T(0));
-        } else {
-            from = stage.from[g + 1].row(at);
-            if (stage.kept) std::copy(from, from + width, to);
-        }
+        const bool zero = t > task.count || from_zero(t);
+        const T* const from = zero ? to : stage.from[g + 1].row(at);
+        if (zero)
+            std::fill_n(to, stage.columns.width, T(0));
+        else if (stage.kept)
+            std::copy_n(from, stage.columns.width, to);
         if (stage.result && owned(j, stage.first + g)) write_row(from - stage.columns.start, result_row(stage, at, g));
     }
     T* result_row(const Stage& stage, const Offsets& at, int64_t g) const {

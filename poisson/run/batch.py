@@ -34,8 +34,8 @@ def solve_together(
 
     `setup`: that of the problem. `loader`: of its arrays. `problem`: with all data but the source. `ranks`: a single
     one. `sources`: as `poisson.Solver.solve` takes them. `whole`: what they are the parts of, as the user gave it.
-    Returns: None for a source that has to be solved for alone. Raises `CaseError` if one is wrong, or its values are
-    not finite.
+    Returns: None for a source that has to be solved for alone, as for one with values that are not finite, of which
+    that tells. Raises `CaseError` if one is wrong.
     """
     found: list[Solution | None] = [None] * len(sources)
     if len(sources) < 2 or problem.lattice.nodes > MOST_NODES:

@@ -165,9 +165,7 @@ class FastTransform(Method):
                 self._several[held] = Together(self._operations, held)
             us, norms = self._several[held].solve_many(fs, start, whole)
         found: list[SolveResult | None] = []
-        for f, u, (squares, largest, *residual) in zip(fs, us, norms, strict=True):
-            if not math.isfinite(squares):
-                f.refuse()
+        for u, (squares, largest, *residual) in zip(us, norms, strict=True):
             left = residual[0], residual[1]
             reference = max(measure(operator, (squares, largest)), stopping.data)
             target, norm = stopping.target(reference), measure(operator, left)

@@ -64,18 +64,22 @@ def test_large_clusters_are_corrected_with_the_same_bits_in_every_order_of_block
 
 
 @pytest.mark.parametrize(
-    ("make", "large"),
+    ("makes", "large"),
     [
-        *((partial(emulated, order=order), (70, 130)) for order in Order),
-        pytest.param(BACKENDS["gpu"], (700, 1001), marks=pytest.mark.gpu),
+        ([partial(emulated, order=order) for order in Order], (70, 130)),
+        pytest.param([BACKENDS["gpu"]], (700, 1001), marks=pytest.mark.gpu),
     ],
 )
 def test_clusters_found_on_the_device_are_those_found_on_the_host(
-    make: Callable[[Any], Any], large: tuple[int, ...]
+    makes: list[Callable[[Any], Any]], large: tuple[int, ...]
 ) -> None:
-    """Nodes and starts exactly, in which labels are those of the smallest nodes; on all faces, with large clusters."""
-    backend, host, largest = make(np.float64), NumpyBackend(np.float64), 0
-    for shape, rules in [(large, FEW_RULES[2][0]), *((shape, rules) for shape, few in SHAPES for rules in few)]:
+    """Nodes and starts exactly, in which labels are those of the smallest nodes; on all faces, with large clusters.
+
+    Large ones in every order of threads, and small grids in each in turn.
+    """
+    backends, host, largest = [make(np.float64) for make in makes], NumpyBackend(np.float64), 0
+    grids = [*[(large, FEW_RULES[2][0])] * len(makes), *((shape, rules) for shape, few in SHAPES for rules in few)]
+    for backend, (shape, rules) in zip(itertools.cycle(backends), grids, strict=False):
         full = stencil_on(grid_operator(shape, rules).lattice, np.float32, jump=4.0, holes=-0.8)
         for stencil in (full, along_axes(full)):
             there = backend.companion(np.float32).from_host(np.asarray(stencil.coefficients))

@@ -32,31 +32,23 @@ def varying(rules: tuple[Rule, ...], **options: Any) -> Discretisation:
     return Discretisation(problem_with(rules, SHAPES[dimension], **options))
 
 
-def columns(backend: Backend, a: Operator) -> NDArray[np.float64]:
-    """A as a dense matrix on all nodes, x fastest, by applying `residual` to unit vectors."""
-    count = math.prod(a.shape)
-    r = backend.empty(a.array_shape)
-    matrix = np.empty((count, count))
-    for column, unit in enumerate(np.eye(count)):
-        backend.bind(a).residual(backend.from_host(unit.reshape(a.array_shape)), None, r)
-        matrix[:, column] = -backend.to_host(r).ravel()
-    return matrix
-
-
 # ---- the operator
-@pytest.mark.parametrize("mean", ["harmonic", "arithmetic"])
 @EVERY_RULE
-def test_the_varying_operator_is_the_reference_matrix(rules: tuple[Rule, ...], mean: str) -> None:
+def test_the_varying_operator_is_the_reference_matrix(rules: tuple[Rule, ...]) -> None:
+    """On random values, for which wrong entries of a row do not make up for each other."""
     backend = NumpyBackend(np.float64)
-    for a, c, robin in itertools.product((False, True), repeat=3):
+    for (a, mean), c, robin in itertools.product(
+        ((False, "harmonic"), (True, "harmonic"), (True, "arithmetic")), (False, True), (False, True)
+    ):
         discretisation = varying(rules, a=a, c=c, robin=robin, mean=mean)
         operator = discretisation.operator_on(backend)
-        expected = reference.matrix(reference.operator_of(discretisation)).toarray()
-        np.testing.assert_allclose(
-            columns(backend, operator), expected, rtol=1e-13, atol=1e-13 * np.abs(expected).max()
-        )
+        matrix = reference.matrix(reference.operator_of(discretisation))
+        values, r = random_array(operator.array_shape, np.float64, 7), backend.empty(operator.array_shape)
+        backend.bind(operator).residual(values, None, r)
+        norm = abs(matrix).sum(axis=1).max()
+        np.testing.assert_allclose(-r.ravel(), matrix @ values.ravel(), rtol=0, atol=1e-14 * norm)
         assert operator.varies == discretisation.problem.varies
-        assert np.abs(expected).sum(axis=1).max() <= operator.norm * (1 + 1e-14)
+        assert norm <= operator.norm * (1 + 1e-14)
 
 
 @EVERY_RULE

@@ -89,7 +89,7 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "there", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.mkdir()
-    rooms = [0, 1, 512, 2048, 6000, *range(10_000, 40_000, 10_000), 40_000, 100_000]
+    rooms = [0, 1, 2048, 10_000, 30_000, 100_000]
     codes = []
     for room, code, messages, left, saved, whole in trials("limit", rooms, folder, elsewhere, []):
         codes.append(code)

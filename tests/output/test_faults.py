@@ -234,9 +234,13 @@ def test_every_file_is_written_as_a_draft() -> None:
     """Only so is it whole or not there: what else writes is in the list, with the reason."""
     found = set()
     for path in sorted((ROOT / "poisson").rglob("*.py")):
-        functions = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef)]
+        text = path.read_text("utf-8")
+        if not any(word in text for word in ("open", "O_CREAT", *WRITERS_OF_FILES)):
+            continue  # to parse all takes seconds
+        functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
         for function in functions:
-            names = {word for node in ast.walk(function) for word in (getattr(node, "id", 0), getattr(node, "attr", 0))}
-            if any(map(writes, ast.walk(function))) and not names & {"drafted", "replacing", "BytesIO"}:
+            nodes = list(ast.walk(function))
+            names = {word for node in nodes for word in (getattr(node, "id", 0), getattr(node, "attr", 0))}
+            if not names & {"drafted", "replacing", "BytesIO"} and any(map(writes, nodes)):
                 found.add(f"{path.relative_to(ROOT / 'poisson')}:{function.name}")
     assert found == set(ELSEWHERE)

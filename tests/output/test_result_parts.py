@@ -3,6 +3,7 @@
 
 import errno
 import itertools
+import math
 import os
 import signal
 import threading
@@ -63,6 +64,12 @@ def each_rank(size: int, function: Callable[[ThreadCommunicator], Any]) -> list[
             return error
 
     return on_ranks(size, run)
+
+
+def write_parts(path: Path, solution: Solution, blocks: tuple[int, ...]) -> list[Any]:
+    """What each rank's call to write its part of a result gives or raises."""
+    size = math.prod(blocks)
+    return each_rank(size, lambda communicator: hdf5.write(path, part_of(solution, communicator, blocks)))
 
 
 def contents(path: Path) -> dict[str, Any]:
@@ -130,7 +137,10 @@ def test_pieces_are_the_bytes_of_a_block(
 def test_the_file_of_several_ranks_is_that_of_one(
     tmp_path: Path, shape: tuple[int, ...], blocks: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where the system writes less at a time than it is given."""
+    write = os.pwrite
     monkeypatch.setattr(parts, "PIECE_BYTES", 200)
+    monkeypatch.setattr(os, "pwrite", lambda handle, data, place: write(handle, data[:150], place))
     solution = large(shape, dtype)
     one, several = tmp_path / "one.h5", tmp_path / "several.h5"
     result.save(one, solution)
@@ -205,13 +215,16 @@ def test_a_solve_on_several_ranks_has_the_file_of_one(tmp_path: Path) -> None:
         np.testing.assert_array_equal(file["convergence/iteration"], other["convergence/iteration"])
 
 
-def test_xarray_opens_the_file_of_several_ranks(tmp_path: Path) -> None:
+def test_xarray_opens_the_file_of_several_ranks_and_joins_their_parts(tmp_path: Path) -> None:
     xarray = pytest.importorskip("xarray")
-    solution, path = large((7, 8, 9)), tmp_path / "a.h5"
-    each_rank(4, lambda communicator: hdf5.write(path, part_of(solution, communicator, (2, 2, 1))))
+    solution, path, blocks = large((7, 9, 5)), tmp_path / "a.h5", (2, 2, 1)
+    write_parts(path, solution, blocks)
     with xarray.open_dataset(path, engine="h5netcdf") as data:
         assert data["gradient"].dims == ("z", "y", "x", "component")
         np.testing.assert_array_equal(data["u"], solution.u)
+    own = each_rank(4, lambda communicator: part_of(solution, communicator, blocks).to_xarray())
+    assert [part.sizes["z"] for part in own] == [3, 3, 4, 4]
+    assert xarray.combine_by_coords(own).equals(solution.to_xarray())
 
 
 def test_the_texts_of_a_large_file_are_at_its_ends(tmp_path: Path) -> None:
@@ -219,7 +232,7 @@ def test_the_texts_of_a_large_file_are_at_its_ends(tmp_path: Path) -> None:
     many = {f"key{number}": "text" * 20 for number in range(60)}
     solution = replace(large((60, 110, 100)), case_text="# long\n" * 20_000, provenance=many)
     path = tmp_path / "a.h5"
-    each_rank(3, lambda communicator: hdf5.write(path, part_of(solution, communicator, (3, 1, 1))))
+    write_parts(path, solution, (3, 1, 1))
     content = path.read_bytes()
     most = hdf5._MOST_HEAD
     assert len(content) > 20 * most
@@ -240,16 +253,6 @@ def test_ranks_that_all_hold_the_whole_write_the_file_of_one(tmp_path: Path, siz
 
     assert each_rank(size, write) == [None] * size
     assert path.read_bytes() == (tmp_path / "one.h5").read_bytes()
-
-
-def test_a_system_that_writes_less_than_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    solution, path = large((7, 8, 9)), tmp_path / "a.h5"
-    write = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda handle, data, place: write(handle, data[:1000], place))
-    each_rank(2, lambda communicator: hdf5.write(path, part_of(solution, communicator, (2, 1, 1))))
-    assert description.describe(path)
-    with h5py.File(path) as file:
-        np.testing.assert_array_equal(file["gradient"], solution.fields["gradient"])
 
 
 class Away:
@@ -304,7 +307,7 @@ def test_one_changed_bit_of_what_several_ranks_wrote_is_damage(
 ) -> None:
     """Where all is read; of a large field `info` tells the range that it was written with."""
     solution, path = large((7, 8, 9)), tmp_path / "a.h5"
-    each_rank(2, lambda communicator: hdf5.write(path, part_of(solution, communicator, (2, 1, 1))))
+    write_parts(path, solution, (2, 1, 1))
     text = description.describe(path)
     with h5py.File(path) as file:
         place = file[name].id.get_offset() + file[name].nbytes - 5
@@ -318,7 +321,7 @@ def test_one_changed_bit_of_what_several_ranks_wrote_is_damage(
     *lines, last = description.answer(str(path), "describe")[1].splitlines()
     assert (lines, last.split(":")[0].split()) == (text.splitlines(), ["not", "read", "f,", "gradient,", "u"])
     solution.fields[name if name != "u" else "f"][0] = np.nan
-    each_rank(2, lambda communicator: hdf5.write(path, part_of(solution, communicator, (2, 1, 1))))
+    write_parts(path, solution, (2, 1, 1))
     assert "not finite" in description.describe(path, most=0)
 
 
@@ -331,12 +334,8 @@ def test_parts_that_do_not_make_up_the_whole_are_no_result(tmp_path: Path, range
         if communicator.rank == 1:
             rows = slice(*ranges[0])
             own = {name: values[rows] for name, values in solution.fields.items()}
-            part = replace(
-                part,
-                u=solution.u[rows],
-                fields=own,
-                share=replace(part.share, ranges=ranges),  # type: ignore[type-var]
-            )
+            share = replace(part.share, ranges=ranges)  # type: ignore[type-var]
+            part = replace(part, u=solution.u[rows], fields=own, share=share)
         hdf5.write(path, part)
 
     for error in each_rank(2, write):
@@ -396,7 +395,7 @@ def test_a_failure_on_any_rank_is_one_error_on_all_and_leaves_the_old_file(
     before = old.read_bytes()
     failing(rank, call, error)
     solution = large((7, 8, 9))
-    found = each_rank(3, lambda communicator: hdf5.write(old, part_of(solution, communicator, (3, 1, 1))))
+    found = write_parts(old, solution, (3, 1, 1))
     for raised in found:
         if line is None:
             assert type(raised) is type(error)
@@ -405,7 +404,7 @@ def test_a_failure_on_any_rank_is_one_error_on_all_and_leaves_the_old_file(
             assert str(raised) == f"{old}: {line.format(rank=rank, host=os.uname().nodename)}"
     assert old.read_bytes() == before
     assert os.listdir(old.parent) == ["old.h5"]
-    assert each_rank(3, lambda communicator: hdf5.write(old, part_of(solution, communicator, (3, 1, 1)))) == [None] * 3
+    assert write_parts(old, solution, (3, 1, 1)) == [None] * 3
     assert contents(old)["u"][0] == (7, 8, 9)
 
 
@@ -445,7 +444,7 @@ class Odd(Exception):
 def test_an_error_that_cannot_be_copied_is_told_in_words(old: Path, failing: Callable[..., None]) -> None:
     failing(1, "fsync", Odd("so odd"))
     solution = large((9, 7))
-    found = each_rank(2, lambda communicator: hdf5.write(old, part_of(solution, communicator, (2, 1))))
+    found = write_parts(old, solution, (2, 1))
     assert [type(error) for error in found] == [RuntimeError, RuntimeError]
     assert {str(error) for error in found} == {"Odd: so odd"}
     assert os.listdir(old.parent) == ["old.h5"]
@@ -484,14 +483,6 @@ def test_ctrl_c_on_one_rank_ends_all_when_they_can_agree(
     assert [type(error) for error in found] == [KeyboardInterrupt] * 2
     assert os.listdir(old.parent) == ["old.h5"]
     assert (old.read_bytes() == before) is (call == "pwrite")
-
-
-def test_a_part_has_the_coordinates_of_its_own_nodes() -> None:
-    xarray = pytest.importorskip("xarray")
-    solution = large((7, 9, 5))
-    parts_of_it = each_rank(4, lambda communicator: part_of(solution, communicator, (2, 2, 1)).to_xarray())
-    assert [part.sizes["z"] for part in parts_of_it] == [3, 3, 4, 4]
-    assert xarray.combine_by_coords(parts_of_it).equals(solution.to_xarray())
 
 
 def test_a_part_is_not_drawn(tmp_path: Path) -> None:

@@ -194,10 +194,9 @@ def test_a_singular_source_loses_its_mean_on_every_rank(dtype: Any) -> None:
 @pytest.mark.parametrize("name", ["numpy", "openmp"])
 def test_axes_with_other_nodes_are_eliminated_node_by_node(placed: Example, name: str) -> None:
     x = Axis.between(0.0, 1.0, 6, (Rule.MIRROR, Rule.MIRROR))
-    for lines, c in itertools.product(((x, placed.axis), (placed.axis, x), (placed.axis,) * 2), (0.0, 0.7)):
-        whole = Operator(Lattice(lines), c)
-        for cuts in ((0, 3), (0, 2, 3, 5)):
-            solve(ALL_BACKENDS[name], np.float64, whole, cuts)
+    for lines in ((x, placed.axis), (placed.axis, x), (placed.axis,) * 2):
+        for c, cuts in ((0.0, (0, 2, 3, 5)), (0.7, (0, 3))):
+            solve(ALL_BACKENDS[name], np.float64, Operator(Lattice(lines), c), cuts)
 
 
 def test_what_is_no_slab_is_refused() -> None:

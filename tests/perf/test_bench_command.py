@@ -14,16 +14,14 @@ PARTS = ("start", "setup", "kernels", "solve", "finish", "file", "exit")
 
 
 def test_the_parts_of_commands_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["--n=9x9,9x8x7", "--repeats=1", "--backend=numpy", "--fields=u", f"--folder={tmp_path}", "--json"]
+    given = ["--n=9x8x7", "--repeats=1", "--backend=numpy", "--fields=u", f"--folder={tmp_path}", "--json"]
     assert main(["bench", "command", *given]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [(row["size"], row["run"]) for row in rows] == [
-        (size, run) for size in ("9x9", "9x8x7") for run in ("first", "later")
-    ]
+    assert [(row["size"], row["run"]) for row in rows] == [("9x8x7", "first"), ("9x8x7", "later")]
     for row in rows:
         assert {part for part in (*PARTS, "disk") if not row[part] > 0.0} == {"kernels"}, row
         assert sum(row[part] for part in PARTS) == pytest.approx(row["seconds"])
-        assert row["bytes"] > 8 * 81
+        assert row["bytes"] > 8 * 9 * 8 * 7
     assert list(tmp_path.iterdir()) == []
 
 

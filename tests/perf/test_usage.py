@@ -168,6 +168,7 @@ def test_a_solve_without_memory_to_measure_with_keeps_its_result(
     assert "the operations could not be timed: too little memory" in caplog.messages
 
 
+@pytest.mark.usefixtures("short_measurements")
 def test_measuring_leaves_the_result_as_it_is() -> None:
     case = load(ROOT / "cases/unit_square.toml", CASE)
     plain, measured = poisson.solve(case), go_on(case, None, appraise=appraise)

@@ -158,7 +158,7 @@ def test_sources_on_a_device_are_solved_for_together(
     runtime = runtime_of(solver)
     fs = [source(shape[::-1], seed) for seed in range(7)]
     fs[2] *= given["boundary"] == 0.0  # a target of its own takes a solve of its own
-    expected = [solver.solve(f) for f in fs]
+    expected, alone = [solver.solve(f) for f in fs], Solver._solve
     monkeypatch.setattr(Solver, "_solve", lambda *_: pytest.fail("solved for alone"))
     there = [OnDevice(runtime, f.astype(np.float32 if n == 1 else f.dtype), wide=n) for n, f in enumerate(fs)]
     for n, sources in enumerate((fs, there, OnDevice(runtime, np.stack(fs), wide=3), fs[::-1])):
@@ -171,6 +171,7 @@ def test_sources_on_a_device_are_solved_for_together(
             assert runtime.holds(one.u) == (n in (1, 2))
     kept = [each.u.copy() for each in found]
     fs[3][..., 4] = np.nan
+    monkeypatch.setattr(Solver, "_solve", alone)
     with pytest.raises(CaseError, match=r"equation\.f: nan at x = "):
         solver.solve_many([OnDevice(runtime, f) for f in fs])
     with pytest.raises(CaseError, match=r"equation\.f: nan at x = "):

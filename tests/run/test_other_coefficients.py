@@ -449,8 +449,8 @@ def test_other_values_on_ranks(
     method: str, precision: str, backend: str, set_ups: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With coarser grids that are divided, too."""
-    monkeypatch.setattr(DistributedBackend.__init__, "__defaults__", (400,))
-    shape, size = (33, 129), 2
+    monkeypatch.setattr(DistributedBackend.__init__, "__defaults__", (200,))
+    shape, size = (17, 65), 2
     first, second = values(shape, 1), values(shape, 2)
     problem = Problem.on_box(shape, f="cos(pi*x)", a=first, c="y", boundary={**INSULATED, "y_upper": 1.0})
     options: dict[str, Any] = {"max_iterations": 3, "ranks": size}

@@ -28,13 +28,15 @@ from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.clusters import Clusters
+from poisson.discrete.full_stencil import FullStencil, offsets_of
 from poisson.discrete.operator import Operator
 from poisson.errors import GridError
 from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
 from poisson.solvers.choose import choose
 from poisson.solvers.mixed import MixedConjugateGradients, in_float32
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
-from poisson.solvers.multigrid.galerkin import galerkin_inverse, galerkin_levels
+from poisson.solvers.multigrid.galerkin import BEYOND, galerkin_inverse, galerkin_levels, largest_eigenvalue
 from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE
 from poisson.solvers.roughness import Roughness, has_products, kind_of, roughness
 from poisson.solvers.settings import SolverSettings
@@ -318,6 +320,15 @@ def test_products_in_float32_keep_the_row_sums_of_large_jumps() -> None:
     stencil: Any = galerkin_levels(operator_of(composite("spots 0.5", 65, 2), KINDS["mirrors"]))[1].operator
     assert stencil.coefficients.dtype == np.float32
     assert np.abs(stencil.coefficients[0]).max() <= 1e-14 * np.abs(stencil.coefficients[1:]).max()
+
+
+def test_a_node_with_next_to_no_diagonal_hides_no_eigenvalue() -> None:
+    """Of two pairs of nodes with the eigenvalues 1 ± 0.9 and 1 ± 0.5 of D⁻¹A, where such a node is in the second."""
+    diagonal, links = np.array([1.0, 1e3, 1e3, 1.0, 1e-8, 1.0]), np.array([0.0, 0.9e3, 0.0, 0.5e-4, 0.0, 0.0])
+    coefficients = np.array([diagonal - links - np.roll(links, 1), links])
+    lattice = Lattice.box((0.0,), (5.0,), (6,), (Rule.FIXED, Rule.FIXED))
+    operations = NumpyBackend(np.float64).bind(FullStencil(lattice, offsets_of(1), coefficients))
+    assert largest_eigenvalue(operations) == pytest.approx(BEYOND * 1.9, rel=1e-5)
 
 
 def test_the_finest_level_keeps_its_links_alone() -> None:
