@@ -33,14 +33,14 @@ from poisson.run.loader import Loader, sources_of
 from poisson.run.method import renewed, set_up, set_up_on
 from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.operator import unchanged
-from poisson.run.outcome import Clock, Solved, apart, copies, finish, provenance, require_place, unfinished
+from poisson.run.outcome import Clock, Solved, apart, copies, copy_of, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.request import BackendName, Method, Options, Precision, Request
 from poisson.run.setup_view import SetupView
 from poisson.run.solution import Interrupted, Solution
 from poisson.solvers.iteration import Task
 from poisson.solvers.spectrum import remove_mean
-from poisson.solvers.stopping import Observer
+from poisson.solvers.stopping import Later, Observer
 
 if TYPE_CHECKING:
     from poisson.problem.bodies import Body
@@ -351,6 +351,8 @@ class Solver(SetupView):
                     self._failed[failed.name] = failed.reason
                 with np.errstate(all="ignore"):
                     self._set_up_somewhere()
+                if self._floating:
+                    self._floating.forget()
                 if call.checkpoints:
                     call.checkpoints.go_on_from_the_last()
         if interrupted is None and ranks.communicator.agree(asked()):
@@ -384,14 +386,30 @@ class Solver(SetupView):
                 problem = apart(problem, out, self._setup.local)
         if self._floating is None:
             return self._solve_for(problem, self.request, call, interrupted)
-        clock, ledger, before = Clock(), self._setup.ledger, self._seconds
-        bare = replace(self.request, fields=())
+        return self._solve_floating(self._floating, problem, call, interrupted)
+
+    def _solve_floating(
+        self, floating: Floating, problem: Problem, call: Call, interrupted: Callable[[], bool]
+    ) -> Solution:
+        """Solve with all bodies that float at 0, and go on from the sum of this and what their potentials add."""
+        from poisson.run.conductors import gone_on
+
+        bare, kept = replace(self.request, fields=()), list[Any]()
+
+        def solved(given: Problem, asked: Call = Call()) -> tuple[Solution, Any]:  # noqa: B008 (a tuple)
+            """The solution, and the array of its u."""
+            return self._solve_for(given, bare, asked, interrupted, keep=kept.append), kept.pop()
+
+        first, u = solved(replace(problem, exact=None), Call(observer=call.observer, checkpoints=call.checkpoints))
+        clock, ledger = Clock(), self._setup.ledger
         with ledger.paused() if ledger else contextlib.nullcontext():
-            problem, potentials = self._floating.settled(
-                problem, lambda each: self._solve_for(each, bare, Call(), interrupted)
-            )
-        self._seconds = before + clock.seconds()
-        return self._solve_for(problem, self.request, call, interrupted, potentials)
+            settled = floating.settled(problem, first, solved)
+        self._seconds = clock.seconds()
+        for potential, part in settled.parts:
+            self._setup.backend.axpby(potential, part, 1.0, u)
+        call = call._replace(observer=call.observer and Later(call.observer, first.iterations), checkpoints=None)
+        found = self._solve_for(settled.problem, self.request, call, interrupted, settled.potentials, guess=u)
+        return gone_on(first, found)
 
     def _solve_for(
         self,
@@ -400,8 +418,14 @@ class Solver(SetupView):
         call: Call,
         interrupted: Callable[[], bool],
         potentials: Mapping[str, float] = MappingProxyType({}),
+        *,
+        guess: Any = None,
+        keep: Callable[[Any], None] | None = None,
     ) -> Solution:
-        """Solve a problem with the operator of the setup, or with other coefficients."""
+        """Solve a problem with the operator of the setup, or with other coefficients.
+
+        `guess`: an array in the place of the problem's initial guess. `keep`: called with a copy of the array of u.
+        """
         ranks, checkpoints = self.ranks, call.checkpoints
         clock, started = Clock(), datetime.now(UTC)
         if problem is not self._operator_of:
@@ -427,12 +451,16 @@ class Solver(SetupView):
         clock, before = Clock(), setup.local.kernel_seconds
         if problem.guess and setup.operator.singular and not begun:
             remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
-        method = setup.method_for(guess=problem.guess)
+        method = setup.method_for(guess=problem.guess or guess is not None)
         if begun:
             stopping = replace(stopping, begun=begun)
+        if guess is not None:
+            setup.backend.axpby(1.0, guess, 0.0, setup.u)
         copy = None if setup.backend.on_host else copies(setup, problem, ranks, call.out)
         result = method.run(Task(setup.u, setup.source, stopping, call.observer, between, copy))
         setup.backend.synchronize()
+        if keep:
+            keep(copy_of(setup.backend, result.u))
         if before is not None:
             times["kernels"] = (setup.local.kernel_seconds or 0.0) - before
         times["solve"] = clock.seconds() - times.get("kernels", 0.0)
