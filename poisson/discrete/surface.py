@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from poisson.discrete.beside import Sparse, firsts
 from poisson.discrete.mask import parts
 from poisson.discrete.media import Media, media_of
-from poisson.discrete.obstacles import Obstacles, obstacles_of
+from poisson.discrete.obstacles import KINDS, Obstacles, obstacles_of
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.problem.bodies import FLOATING, keys_of
@@ -35,7 +35,7 @@ from poisson.problem.faces import may_absorb
 from poisson.problem.fields import stored
 from poisson.problem.problem import Problem, number
 from poisson.problem.sampling import POSITIVE, Block, Writer, evaluated, limit_of_a, link_mean, nodes, require_values
-from poisson.problem.surfaces import Cuts, coordinates_of, places_of
+from poisson.problem.surfaces import Cuts, coordinates_of, cuts_of, places_of
 
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Maker
@@ -175,6 +175,16 @@ class Surface:
         """The open part of each control volume that is not open as a whole."""
         assert self.obstacles is not None
         return replace(self.obstacles.open.volumes, shape=self.shape)
+
+    @cached_property
+    def within(self) -> NDArray[np.bool_]:
+        """Whether each node is in a body that is no dielectric, or cut off by one."""
+        found = self.cuts.inside > 0
+        if self.obstacles:
+            problem = self.problem
+            found |= cuts_of(problem.lattice, problem.bodies, KINDS, exact=False).inside > 0
+            found |= ~self.volumes.positive()
+        return found
 
     @property
     def closed(self) -> float:
