@@ -312,6 +312,14 @@ class Surface:
             line = self.lattice.axes[axis]
             at = self.numbers[self.lattice.array_axis(axis)][which]
             found[which] = np.where(side, line.couplings[1][at], line.couplings[0][at]) / line.spacing**2
+            if axis == self.lattice.angle:
+                found[which] /= self.lattice.axes[0].coordinates[self.numbers[-1][which]] ** 2
+            elif line.placement is not None and line.placement.power:
+                # What is left of a link along a radius has its middle elsewhere than the whole link.
+                ends = (self.cuts.node[which], self.cuts.axis[which], self.cuts.side[which], self.cuts.theta[which])
+                middle = places_of(self.problem.lattice, *ends[:3], ends[3] / 2.0)[axis]
+                sections = line.sections[np.where(side, line.link_numbers[1][at], line.link_numbers[0][at])]
+                found[which] *= middle**line.placement.power / sections
         return found
 
     @cached_property

@@ -149,6 +149,16 @@ def test_a_source_outside_of_a_body_leaves_through_it() -> None:
     )
 
 
+def test_a_source_before_a_plate_leaves_through_it_to_rounding() -> None:
+    """A plate through the whole box is cut along one axis: what lies between it and the nodes beside counts whole."""
+    plate = poisson.Body("x < 0.373", dirichlet=0.0)
+    boundary = {"x_upper": 0.0, "all": {"neumann": 0.0}}
+    for shape in ((17, 17), (9, 9, 9)):
+        problem = poisson.Problem.on_box(shape, f=1.0, boundary=boundary, bodies=[plate])
+        charge = poisson.solve(problem, rtol=1e-12).bodies["body1"]["charge"]
+        assert charge == pytest.approx(-(1.0 - 0.373) / 2.0, abs=1e-10)
+
+
 def test_the_capacitance_of_a_square_coaxial_line_is_that_of_bowman() -> None:
     """The side of the outer conductor is twice that of the inner one: 36.81 ohm (F. Bowman, Introduction to elliptic
     functions, 1953, page 99). At the corners the error is of the order 4/3.
