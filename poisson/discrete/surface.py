@@ -233,10 +233,21 @@ class Surface:
     def join(self, xp: ModuleType, axis: int, links: Any, block: Block) -> None:
         """Give the links of a block along an axis a of dielectrics, their open parts, and 0 where they are cut."""
         if self.media:
-            self.media.links[axis].write(xp, links, block)
+            self._media[axis].write(xp, links, block)
         if self.obstacles:
             replace(self.obstacles.links[axis], shape=self.shape).scale(xp, links, block)
         self._cut_links[axis].write(xp, links, block)
+
+    @cached_property
+    def _media(self) -> tuple[Sparse, ...]:
+        """The coefficients of links that dielectrics cut, as the operator has them: a, or a/r² along an angle."""
+        assert self.media is not None
+        found = list(self.media.links)
+        if (angle := self.lattice.angle) is not None:
+            numbers = np.unravel_index(found[angle].nodes, self.shape)[-1]
+            r = self.lattice.axes[0].coordinates[numbers]
+            found[angle] = replace(found[angle], values=found[angle].values / r**2)
+        return tuple(found)
 
     @cached_property
     def _shut(self) -> Sparse:

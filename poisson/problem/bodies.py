@@ -202,9 +202,6 @@ def _body(path: Path, given: Any, reader: Reader, lattice: Lattice | None) -> Bo
         mistakes.add(path, f"{' and '.join(kinds) or 'no condition'}; allowed: {ONE_CONDITION}")
         return None
     [kind] = kinds
-    if kind not in HELD and ANGLE in reader.axes:
-        mistakes.add((*path, kind), f"a body beside {ANGLE}; allowed: {' or '.join(HELD)}")
-        return None
     for key, of in (("alpha", ROBIN), ("charge", FLOATING)):
         if key in table and kind != of:
             mistakes.wrong((*path, key), table[key], f"only with {of}")

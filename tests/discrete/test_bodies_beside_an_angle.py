@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bodies with given values in discs and cylinders with an axis phi: exact potentials, charges, and another matrix."""
+"""Bodies in discs and cylinders with an axis phi: exact potentials, charges, flows, and another matrix."""
 
 from __future__ import annotations
 
@@ -204,6 +204,86 @@ def test_the_charge_beside_a_source_balances_it_to_rounding(axes: str) -> None:
     assert order(errors) == pytest.approx(2.0, abs=0.05), errors
 
 
+X, Y = "(r*cos(phi))", "(r*sin(phi))"
+WAVE, SLOPES = f"exp({X})*sin({Y} + 0.3)", (f"exp({X})*sin({Y} + 0.3)", f"exp({X})*cos({Y} + 0.3)")
+FLOW = f"-({SLOPES[0]}*({X} - 0.35) + {SLOPES[1]}*({Y} - 0.2))/0.25"
+
+
+@pytest.mark.parametrize("lower", [0.0, 0.05])
+@pytest.mark.parametrize("condition", [{"neumann": FLOW}, {"robin": f"{FLOW} + 4*{WAVE}", "alpha": 4.0}])
+def test_obstacles_in_a_disc_and_an_annulus_are_of_second_order(condition: dict[str, Any], lower: float) -> None:
+    """What comes out of the disc leaves through the faces, to rounding."""
+    errors = []
+    for n in (16, 64):
+        problem = Problem.on_box(
+            (n, 4 * n),
+            system="polar",
+            lower=(lower, 0.0),
+            upper=(1.0, TURN),
+            boundary={"phi": "periodic", "all": {"dirichlet": WAVE}},
+            bodies=[Body(f"hypot({X} - 0.35, {Y} - 0.2) < 0.25", name="hole", **condition)],
+        )
+        solution = poisson.solve(problem, rtol=1e-11)
+        r, phi = places(problem)
+        x, y = r * np.cos(phi), r * np.sin(phi)
+        error = np.abs(solution.u - np.exp(x) * np.sin(y + 0.3))[np.hypot(x - 0.35, y - 0.2) >= 0.25]
+        errors.append(float(error.max()))
+        assert solution.bodies["hole"]["flux"] == pytest.approx(-sum(solution.fluxes().values()), abs=1e-8)
+    assert 1.8 < math.log2(errors[0] / errors[1]) / 2.0 < 2.3, errors
+
+
+def test_an_insulating_ball_off_the_axis_in_a_uniform_field_is_of_second_order() -> None:
+    """z (1 + R³ / 2ρ³) in r, phi and z, in the rms norm."""
+    errors = []
+    u = "z*(1 + 0.015625/(2*max(r**2 - 0.8*r*cos(phi - 1) + 0.16 + z**2, 0.02)**1.5))"
+    for n in (8, 16):
+        problem = Problem.on_box(
+            (n, 2 * n, 2 * n + 1),
+            system="cylinder",
+            lower=(0.0, 0.0, -1.0),
+            upper=(1.0, TURN, 1.0),
+            boundary={"phi": "periodic", "all": {"dirichlet": u}},
+            bodies=[Body({"shape": "sphere", "center": (0.4, 1.0, 0.0), "radius": 0.25}, neumann=0.0)],
+        )
+        solution = poisson.solve(problem, backend="openmp", rtol=1e-9)
+        r, phi, z = places(problem)
+        square = r**2 - 0.8 * r * np.cos(phi - 1.0) + 0.16 + z**2
+        exact = z * (1.0 + 0.015625 / (2.0 * np.maximum(square, 0.02) ** 1.5))
+        errors.append(math.sqrt(float(((solution.u - exact)[square >= 0.0625] ** 2).mean())))
+    assert order(errors) == pytest.approx(2.0, abs=0.15), errors
+
+
+@pytest.mark.parametrize("place", [0.5, 0.53, 0.7001])
+def test_planes_of_dielectrics_across_phi_are_exact_at_any_place(place: float) -> None:
+    boundary = {"phi_lower": 1.0, "phi_upper": 0.0, "all": {"neumann": 0.0}}
+    box: dict[str, Any] = {"system": "polar", "lower": (0.4, 0.0), "upper": (1.0, 1.0), "boundary": boundary}
+    problem = Problem.on_box((9, 11), bodies=[Body(f"phi < {place}", a=80.0)], **box)
+    solution = poisson.solve(problem, rtol=1e-13, fields=("E",))
+    slope = 1.0 / (place / 80.0 + 1.0 - place)
+    r, phi = places(problem)
+    u = np.where(phi <= place, 1.0 - slope * phi / 80.0, slope * (1.0 - phi)) + 0.0 * r
+    np.testing.assert_allclose(solution.u, u, atol=1e-11)
+    field = np.where(phi <= place, slope / 80.0, slope) / r
+    np.testing.assert_allclose(solution.E[..., 1], field, rtol=1e-8)
+
+
+@pytest.mark.parametrize("inner", [80.0, 0.1])
+def test_a_dielectric_off_the_centre_of_a_disc_is_of_first_order(inner: float) -> None:
+    """A cylinder in a uniform field, in the rms norm, as in x and y."""
+    dipole, within = (1.0 - inner) / (inner + 1.0) * 0.0625, 2.0 / (inner + 1.0)
+    square = f"(({X} - 0.35)**2 + ({Y} - 0.2)**2)"
+    u = f"where({square} < 0.0625, {within}*({X} - 0.35), ({X} - 0.35)*(1 + ({dipole})/{square}))"
+    boundary = {"phi": "periodic", "all": {"dirichlet": u}}
+    errors = []
+    for n in (16, 64):
+        bodies = [Body(f"{square} < 0.0625", a=inner)]
+        box: dict[str, Any] = {"system": "polar", "upper": (1.0, TURN), "boundary": boundary, "exact": u}
+        solution = poisson.solve(Problem.on_box((n, 4 * n), bodies=bodies, **box), rtol=1e-9)
+        assert solution.error is not None
+        errors.append(solution.error.rms)
+    assert 0.85 < math.log2(errors[0] / errors[1]) / 2.0 < 1.6, errors
+
+
 def test_what_floats_and_capacitances() -> None:
     """The electrode at the potential that its charge brings, and the matrix of two of them in an annular sector."""
     solution = poisson.solve(disc(32, electrode(floating=True, charge=2.0)), rtol=1e-10)
@@ -249,9 +329,10 @@ def test_ranks_find_what_one_process_finds() -> None:
 @pytest.mark.parametrize(
     ("body", "line"),
     [
-        (Body("r < 0.5", neumann=0.0), "body.1.neumann: a body beside phi; allowed: dirichlet or floating"),
-        (Body("r < 0.5", robin=0.0, alpha=1.0), "body.1.robin: a body beside phi; allowed: dirichlet or floating"),
-        (Body("r < 0.5", a=2.0), "body.1.a: a body beside phi; allowed: dirichlet or floating"),
+        (
+            Body({"shape": "cylinder", "center": (0.5, 1.0), "radius": 0.1, "axis": "z"}, dirichlet=1.0),
+            "body.1.inside.shape: 'cylinder'; allowed: only in 3D; in 2D a disc is a sphere",
+        ),
         (
             Body({"shape": "box", "center": (0.5, 1.0), "size": (0.1, 0.1)}, dirichlet=1.0),
             "body.1.inside.shape: 'box'; allowed: sphere, or cylinder along z, beside phi; or a condition",

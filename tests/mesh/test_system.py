@@ -287,9 +287,6 @@ WRONG = {
     "domain.system='sphere'": 'domain.system: "sphere" with 2 axes; allowed: "cartesian" with x or x, y or x, y, z',
     "equation.f=1 + x": "x at column 5 is not a coordinate of this case, which has r, z",
     "boundary.r_lower='open'": 'boundary.r_lower: "open"; allowed: nothing, because r = 0 is no face',
-    "domain={system='polar', lower=[1, 0], upper=[2, 3], shape=[9, 9]}; body=[{inside='r < 1.5', neumann=1.0}]": (
-        "body.1.neumann: a body beside phi; allowed: dirichlet or floating"
-    ),
     "domain={system='polar', lower=[0.0, 0.0], upper=[1.0, 7.0], shape=[9, 9]}": "an angle of at most 2 pi",
     "domain={system='polar', lower=[0.5, 0.0], upper=[1.0, 5.0], shape=[9, 9]}": "or a whole part of it, because phi",
     "domain={system='polar', lower=[0, 0], upper=[1, 6.283185307179586], shape=[9, 9], centring={r='node'}}": (
