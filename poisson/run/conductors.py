@@ -169,8 +169,8 @@ class Charged(Protocol):
 class Settled:
     """A problem whose bodies float at their potentials.
 
-    `problem`: with these potentials. `potentials`: by the names of the bodies. `parts`: each potential with the array
-    of u where its body is at 1 and all other data are zero: what u is more than with all bodies at 0.
+    `problem`: with these potentials. `potentials`: by the names of the bodies. `parts`: each potential with what is
+    kept of u where its body is at 1 and all other data are zero: what u is more than with all bodies at 0.
     """
 
     problem: Problem
@@ -200,8 +200,8 @@ class Floating:
     def settled(self, problem: Problem, at_zero: Charged, solve: Callable[[Problem], tuple[Charged, Any]]) -> Settled:
         """A problem whose bodies float at 0, at their potentials; after an interrupted solve at 0 still.
 
-        `at_zero`: its solution. `solve`: the solution of a problem that differs from it in data, and the array of its
-        u. Raises `CaseError` as the class does.
+        `at_zero`: its solution. `solve`: the solution of a problem that differs from it in data, and what is to be kept
+        of its u. Raises `CaseError` as the class does.
         """
 
         def charges(found: Charged) -> list[float]:

@@ -388,27 +388,27 @@ class Solver(SetupView):
             return self._solve_for(problem, self.request, call, interrupted)
         return self._solve_floating(self._floating, problem, call, interrupted)
 
-    def _solve_floating(
-        self, floating: Floating, problem: Problem, call: Call, interrupted: Callable[[], bool]
-    ) -> Solution:
+    def _solve_floating(self, floating: Floating, problem: Problem, call: Call, asked: Callable[[], bool]) -> Solution:
         """Solve with all bodies that float at 0, and go on from the sum of this and what their potentials add."""
         from poisson.run.conductors import gone_on
 
         bare, kept = replace(self.request, fields=()), list[Any]()
 
-        def solved(given: Problem, asked: Call = Call()) -> tuple[Solution, Any]:  # noqa: B008 (a tuple)
-            """The solution, and the array of its u."""
-            return self._solve_for(given, bare, asked, interrupted, keep=kept.append), kept.pop()
+        def solved(given: Problem, this: Call = Call()) -> tuple[Solution, Any]:  # noqa: B008 (a tuple)
+            """The solution, and the array of its u with the norm of the residual that it aimed at."""
+            return (found := self._solve_for(given, bare, this, asked, keep=kept.append)), (kept.pop(), found.target)
 
-        first, u = solved(replace(problem, exact=None), Call(observer=call.observer, checkpoints=call.checkpoints))
+        shown = Call(observer=call.observer, checkpoints=call.checkpoints)
+        first, (u, target) = solved(replace(problem, exact=None), shown)
         clock, ledger = Clock(), self._setup.ledger
         with ledger.paused() if ledger else contextlib.nullcontext():
             settled = floating.settled(problem, first, solved)
         self._seconds = clock.seconds()
-        for potential, part in settled.parts:
+        for potential, (part, its_target) in settled.parts:
             self._setup.backend.axpby(potential, part, 1.0, u)
+            target = max(target, abs(potential) * its_target)
         call = call._replace(observer=call.observer and Later(call.observer, first.iterations), checkpoints=None)
-        found = self._solve_for(settled.problem, self.request, call, interrupted, settled.potentials, guess=u)
+        found = self._solve_for(settled.problem, self.request, call, asked, settled.potentials, guess=(u, target))
         return gone_on(first, found)
 
     def _solve_for(
@@ -419,12 +419,12 @@ class Solver(SetupView):
         interrupted: Callable[[], bool],
         potentials: Mapping[str, float] = MappingProxyType({}),
         *,
-        guess: Any = None,
+        guess: tuple[Any, float] | None = None,
         keep: Callable[[Any], None] | None = None,
     ) -> Solution:
         """Solve a problem with the operator of the setup, or with other coefficients.
 
-        `guess`: an array in the place of the problem's initial guess. `keep`: called with a copy of the array of u.
+        `guess`: an array in the place of the problem's, and a residual norm that will do. `keep`: gets a copy of u.
         """
         ranks, checkpoints = self.ranks, call.checkpoints
         clock, started = Clock(), datetime.now(UTC)
@@ -455,7 +455,8 @@ class Solver(SetupView):
         if begun:
             stopping = replace(stopping, begun=begun)
         if guess is not None:
-            setup.backend.axpby(1.0, guess, 0.0, setup.u)
+            setup.backend.axpby(1.0, guess[0], 0.0, setup.u)
+            stopping = replace(stopping, atol=max(stopping.atol, guess[1]))
         copy = None if setup.backend.on_host else copies(setup, problem, ranks, call.out)
         result = method.run(Task(setup.u, setup.source, stopping, call.observer, between, copy))
         setup.backend.synchronize()

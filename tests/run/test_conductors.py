@@ -362,6 +362,18 @@ def test_a_later_call_beside_what_floats_takes_one_solve(
         assert numbers == sorted(set(numbers)) and found.history[-1][1] <= found.target
 
 
+def test_what_floats_alone_is_done_with_its_unit_solution() -> None:
+    """With no other data the residual of the sum is no measure of them: the target is that of the unit solution."""
+    wire = poisson.Body(sphere(0.45, 0.52, radius=0.2), floating=True, charge=3.0, name="wire")
+    wall: dict[str, Any] = {"x_lower": {"robin": 0.0, "alpha": 2.0}, "all": {"neumann": 0.0}}
+    for form in ("shortley_weller", "symmetric"):
+        given: dict[str, Any] = {"boundary": wall, "bodies": [wire], "surface": form}
+        solution = poisson.solve(poisson.Problem.on_box((33, 33), **given), rtol=1e-8)
+        assert solution.status.success and solution.iterations == 0 and solution.target > 0.0
+        assert solution.bodies["wire"]["charge"] == pytest.approx(3.0, abs=1e-12)
+        assert solution.face_flux("x_lower") == pytest.approx(3.0, rel=1e-6)
+
+
 def test_what_is_kept_for_bodies_that_float_is_counted() -> None:
     """An array for each, and one for their sum; none without such a body."""
     ball = poisson.Body(sphere(0.5, 0.5, radius=0.2), floating=True)
