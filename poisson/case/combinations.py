@@ -12,6 +12,8 @@ from poisson.backends.registry import AUTO
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import ANGLE, CARTESIAN
+from poisson.problem.bodies import DIELECTRIC
+from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import CONSTANT_A, FORMS, MEANS, Problem, number
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, clash
@@ -84,8 +86,8 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
         if solver.stopping.stop == "discretisation" and problem.guess:
             reason = '"residual" with an initial guess (run.initial), which full multigrid would not use'
             yield clash("stop", solver.stopping.stop, reason)
-        if solver.stopping.stop == "discretisation" and problem.bodies:
-            yield clash("stop", solver.stopping.stop, '"residual" with bodies')
+        if solver.stopping.stop == "discretisation" and (reason := _incomparable(problem)):
+            yield clash("stop", solver.stopping.stop, f'"residual" with {reason}')
         if problem.surface != FORMS[0] and not problem.bodies:
             yield Clash(("equation", "surface"), problem.surface, "only its default without bodies")
         if problem.mean != MEANS[0] and number(problem.a) is not None:
@@ -94,6 +96,28 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
             yield from _open(solver, run, problem)
         if entry:
             yield from entry.refused(solver, problem)
+
+
+def _incomparable(problem: Problem) -> str:
+    """Why solutions beside bodies are not compared between grids; empty if they are, or without a body."""
+    from poisson.solvers.multigrid.coarser import MOST
+
+    if not problem.bodies:
+        return ""
+    if any(body.kind == DIELECTRIC for body in problem.bodies):
+        return "dielectrics, whose error is not known so well"
+    if any(isinstance(body.inside.level, (ArrayField, FieldFile)) for body in problem.bodies):
+        return "bodies from arrays or files"
+    fine, coarse = problem.lattice, problem.lattice.coarser
+    for _ in range(MOST):
+        if coarse is None:
+            break
+        for one, other in zip(fine.axes, coarse.axes, strict=True):
+            every = one.coordinates[::2]
+            if every.shape != other.coordinates.shape or not np.allclose(every, other.coordinates, rtol=1e-12):
+                return "bodies on other nodes than 4 k + 1 along each axis, or 4 k where it is periodic"
+        fine, coarse = coarse, coarse.coarser
+    return ""
 
 
 def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterator[Clash]:

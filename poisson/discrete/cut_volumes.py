@@ -2,9 +2,10 @@
 """Control volumes that the surface of a body cuts: how much of each, and of each of its faces, is open.
 
 A level set, positive outside of the body, is known at the corners of the control volumes. In the simplices between
-corners it is linear, and lengths, areas and volumes of what is open there are exact; a square or a cube is divided
-along each of its diagonals, and the mean of all divisions taken, so that mirror images have mirrored numbers. The
-surface in a control volume is what closes its open faces (Gauss's theorem), to rounding.
+corners it is linear, and lengths, areas and volumes of what is open there are exact, also with the weight r around an
+axis; a square or a cube is divided along each of its diagonals, and the mean of all divisions taken, so that mirror
+images have mirrored numbers. The surface in a control volume is what closes its open faces (Gauss's theorem), to
+rounding.
 """
 
 import itertools
@@ -122,11 +123,10 @@ def cut_volumes(lattice: Lattice, pieces: Sequence[Piece], closed: NDArray[np.in
     `closed`: nodes whose whole volume is closed beside.
     """
     lines, around = [corners(axis) for axis in lattice.axes], lattice.system != CARTESIAN
-    if around:  # in r²/2 the weight r is 1
-        lines[0] = lines[0] ** 2 / 2.0
     dimension, shape = lattice.dimension, lattice.array_shape
     cut, shut, beside, body = _looked_at(shape, pieces)
-    part = _of_cube(beside)
+    tilts = np.diff(lines[0]) / (lines[0][1:] + lines[0][:-1]) if around else None
+    part = _of_cube(beside, None if tilts is None else tilts[cut[-1]])
     inside = part >= LEAST
     if closed is not None:
         inside &= ~np.isin(np.ravel_multi_index(cut, shape), closed)
@@ -138,12 +138,16 @@ def cut_volumes(lattice: Lattice, pieces: Sequence[Piece], closed: NDArray[np.in
     volumes = Sparse.least(np.ravel_multi_index(every, shape), np.concatenate([part, none]), shape)
     surface, centres = np.empty((cut[0].size, dimension)), np.empty((cut[0].size, dimension))
     middles, faces = _middles(beside), []
+    tilt = None if tilts is None else tilts[cut[-1]]
     for axis, line in enumerate(lines):
         place = lattice.array_axis(axis)
         of_upper = (np.arange(beside.shape[1]) >> (dimension - 1 - place)) % 2 == 1
-        lower, upper = _of_cube(beside[:, ~of_upper]), _of_cube(beside[:, of_upper])
+        weighted = tilt if axis and axis != lattice.angle else None  # across r it is the same, across phi there is none
+        lower, upper = (_of_cube(beside[:, which], weighted) for which in (~of_upper, of_upper))
         others = [each for each in range(dimension) if each != axis]
-        area = math.prod(np.diff(lines[each])[cut[lattice.array_axis(each)]] for each in others)
+        radial = around and axis != lattice.angle
+        spans = [np.diff(lines[each] ** 2 / 2.0 if radial and not each else lines[each]) for each in others]
+        area = math.prod(span[cut[lattice.array_axis(each)]] for span, each in zip(spans, others, strict=True))
         surface[:, axis] = (lower - upper) * area
         at = cut[place]
         centres[:, axis] = line[at] + middles[:, place] * (line[at + 1] - line[at])
@@ -159,7 +163,6 @@ def cut_volumes(lattice: Lattice, pieces: Sequence[Piece], closed: NDArray[np.in
         more = tuple(count + (span == place) for span, count in enumerate(shape))
         faces.append(Sparse.least(np.ravel_multi_index(tuple(numbers), more), values, more))
     if around:
-        centres[:, 0] = np.sqrt(2.0 * centres[:, 0])
         surface[:, 0] *= centres[:, 0]
     used = (surface != 0.0).any(axis=1)
     cut = tuple(index[used] for index in cut)
@@ -207,52 +210,75 @@ def _looked_at(shape: tuple[int, ...], pieces: Sequence[Piece]) -> tuple[Any, An
     return cut, shut, np.concatenate(levels), np.concatenate(bodies)
 
 
-def _of_cube(values: Values) -> Values:
-    """The part where a function is positive of lines, squares or cubes, from its values at their corners."""
+def _of_cube(values: Values, tilt: Values | None = None) -> Values:
+    """The part where a function is positive of lines, squares or cubes, from its values at their corners.
+
+    `tilt`: the weight r along the last axis goes from 1 − tilt to 1 + tilt; without it there is none.
+    """
     corner_values = np.ascontiguousarray(values.T)
     count, cubes = corner_values.shape
     dimension = count.bit_length() - 1
+    ends = None if tilt is None else (1.0 - tilt, 1.0 + tilt)
     total, divisions = np.zeros(cubes), 0
     for flip in range(max(1, count // 2)):
         for order in itertools.permutations(range(dimension)):
-            path = itertools.accumulate((1 << bit for bit in order), initial=0)
-            total += _of_simplex([corner_values[corner ^ flip] for corner in path])
+            path = [corner ^ flip for corner in itertools.accumulate((1 << bit for bit in order), initial=0)]
+            weights = ends and [ends[corner & 1] for corner in path]
+            total += _of_simplex([corner_values[corner] for corner in path], weights)
             divisions += 1
-    return total / divisions
+    return np.where((values > 0.0).all(axis=1), 1.0, total / divisions)
 
 
 EXCHANGES = {1: (), 2: ((0, 1),), 3: ((0, 1), (1, 2), (0, 1)), 4: ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2))}
 """By the number of values: which of them to exchange in turn, where the first is less than the second, to sort them."""
 
 
-def _of_simplex(values: Sequence[Values]) -> Values:
-    """The part of simplices where a linear function is positive, from its values at their 1 to 4 corners."""
-    corners_, ordered = len(values), list(values)
+def _of_simplex(values: Sequence[Values], weights: Sequence[Values] | None) -> Values:
+    """The part of simplices where a linear function is positive, from its values at their 1 to 4 corners.
+
+    `weights`: those of the corners, between which the weight is linear; without them it is 1.
+    """
+    corners_, ordered, heavy = len(values), list(values), list(weights or ())
     for one, other in EXCHANGES[corners_]:
         pair = ordered[one], ordered[other]
+        if heavy:
+            turned, both = pair[0] < pair[1], (heavy[one], heavy[other])
+            heavy[one], heavy[other] = np.where(turned, *both[::-1]), np.where(turned, *both)
         ordered[one], ordered[other] = np.maximum(*pair), np.minimum(*pair)
     positive = np.zeros(values[0].size, dtype=np.int8)
     for each in values:
         positive += each > 0.0
-    found: Values = (positive == corners_).astype(np.float64)
-
-    def along(high: Values, low: Values) -> Values:
-        """The part of edges that is positive, from their positive end."""
-        return np.asarray(high / (high - low))
-
+    found: Values = (positive == corners_) * (sum(heavy) / corners_ if heavy else 1.0)
     for count in range(1, corners_):
         which = np.flatnonzero(positive == count)
         if not which.size:
             continue
-        v = [each[which] for each in ordered]
+        v, w = ([each[which] for each in many] for many in (ordered, heavy))
         if count == 1:
-            found[which] = math.prod(along(v[0], low) for low in v[1:])
+            found[which] = _tip(v, w, 0)
         elif count == corners_ - 1:
-            found[which] = 1.0 - math.prod(along(v[-1], high) for high in v[:-1])
+            found[which] = (sum(w) / corners_ if w else 1.0) - _tip(v, w, corners_ - 1)
         else:  # a wedge, of three tetrahedra
-            pa, pb, qa, qb = (along(high, low) for high in v[:2] for low in v[2:])
-            found[which] = pa * pb + qa * pb * (1.0 - pa) + (1.0 - pb) * qa * qb
+            pa, pb, qa, qb = (high / (high - low) for high in v[:2] for low in v[2:])
+            sizes = [pa * pb, qa * pb * (1.0 - pa), (1.0 - pb) * qa * qb]
+            if w:
+                at_pa, at_pb = w[0] + pa * (w[2] - w[0]), w[0] + pb * (w[3] - w[0])
+                at_qa, at_qb = w[1] + qa * (w[2] - w[1]), w[1] + qb * (w[3] - w[1])
+                shared = w[1] + at_pb  # corners that the three have in common
+                rests = w[0] + at_pa, at_pa + at_qa, at_qa + at_qb
+                sizes = [size * (shared + rest) / 4.0 for size, rest in zip(sizes, rests, strict=True)]
+            found[which] = sizes[0] + sizes[1] + sizes[2]
     return found
+
+
+def _tip(v: Sequence[Values], w: Sequence[Values], one: int) -> Values:
+    """The part of simplices, with its weight, that the surface cuts off at one corner: a simplex, too."""
+    rest = [corner for corner in range(len(v)) if corner != one]
+    parts = [v[one] / (v[one] - v[corner]) for corner in rest]
+    if not w:
+        return np.asarray(math.prod(parts))
+    more = sum(part * (w[corner] - w[one]) for part, corner in zip(parts, rest, strict=True))
+    return np.asarray(math.prod(parts) * (w[one] + more / len(v)))
 
 
 def _middles(values: Values) -> Values:

@@ -102,6 +102,9 @@ def forces(surface: Surface, problem: Problem, u: NDArray[Any]) -> dict[str, tup
     `surface`: with the bodies. `problem`: with the data that were solved for. `u`: on all nodes, of the shape of the
     backends' arrays.
     """
+    if surface.lattice.angle is not None:
+        log.info("no forces on bodies: their components along r and phi have no one direction")
+        return {}
     faces, a = surface.enclosure, number(problem.a)
     patches = tuple(f"{face}." for face in problem.lattice.faces)
     wanted = {

@@ -148,7 +148,10 @@ def obstacles_of(lattice: Lattice, bodies: Sequence[Body], a: Callable[[], Value
     points = list(found.centres.T)
     g, alpha = (_data(found, bodies, lattice.names, alpha=which) for which in (False, True))
     nodes = [axis.coordinates[found.cut[lattice.array_axis(number)]] for number, axis in enumerate(lattice.axes)]
-    distance = sum((place - node) * along for place, node, along in zip(points, nodes, found.normals.T, strict=True))
+    steps = [place - node for place, node in zip(points, nodes, strict=True)]
+    if lattice.angle is not None:
+        steps[lattice.angle] *= points[0]
+    distance = sum(step * along for step, along in zip(steps, found.normals.T, strict=True))
     here = a().reshape(lattice.array_shape)[found.cut] if alpha.any() else 1.0
     passed = lattice.turn * found.areas / np.maximum(1.0 + alpha * distance / here, PASSED)
     return Obstacles(lattice, found, g * passed, alpha * passed, passed)

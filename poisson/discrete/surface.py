@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from poisson.discrete.beside import Sparse, firsts
 from poisson.discrete.mask import parts
 from poisson.discrete.media import Media, media_of
-from poisson.discrete.obstacles import Obstacles, obstacles_of
+from poisson.discrete.obstacles import KINDS, Obstacles, obstacles_of
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.problem.bodies import FLOATING, keys_of
@@ -35,7 +35,7 @@ from poisson.problem.faces import may_absorb
 from poisson.problem.fields import stored
 from poisson.problem.problem import Problem, number
 from poisson.problem.sampling import POSITIVE, Block, Writer, evaluated, limit_of_a, link_mean, nodes, require_values
-from poisson.problem.surfaces import Cuts, coordinates_of, places_of
+from poisson.problem.surfaces import Cuts, coordinates_of, cuts_of, places_of
 
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Maker
@@ -176,6 +176,16 @@ class Surface:
         assert self.obstacles is not None
         return replace(self.obstacles.open.volumes, shape=self.shape)
 
+    @cached_property
+    def within(self) -> NDArray[np.bool_]:
+        """Whether each node is in a body that is no dielectric, or cut off by one."""
+        found = self.cuts.inside > 0
+        if self.obstacles:
+            problem = self.problem
+            found |= cuts_of(problem.lattice, problem.bodies, KINDS, exact=False).inside > 0
+            found |= ~self.volumes.positive()
+        return found
+
     @property
     def closed(self) -> float:
         """The volume of the box that Neumann and Robin bodies close, in L^d."""
@@ -223,10 +233,21 @@ class Surface:
     def join(self, xp: ModuleType, axis: int, links: Any, block: Block) -> None:
         """Give the links of a block along an axis a of dielectrics, their open parts, and 0 where they are cut."""
         if self.media:
-            self.media.links[axis].write(xp, links, block)
+            self._media[axis].write(xp, links, block)
         if self.obstacles:
             replace(self.obstacles.links[axis], shape=self.shape).scale(xp, links, block)
         self._cut_links[axis].write(xp, links, block)
+
+    @cached_property
+    def _media(self) -> tuple[Sparse, ...]:
+        """The coefficients of links that dielectrics cut, as the operator has them: a, or a/r² along an angle."""
+        assert self.media is not None
+        found = list(self.media.links)
+        if (angle := self.lattice.angle) is not None:
+            numbers = np.unravel_index(found[angle].nodes, self.shape)[-1]
+            r = self.lattice.axes[0].coordinates[numbers]
+            found[angle] = replace(found[angle], values=found[angle].values / r**2)
+        return tuple(found)
 
     @cached_property
     def _shut(self) -> Sparse:
@@ -302,6 +323,14 @@ class Surface:
             line = self.lattice.axes[axis]
             at = self.numbers[self.lattice.array_axis(axis)][which]
             found[which] = np.where(side, line.couplings[1][at], line.couplings[0][at]) / line.spacing**2
+            if axis == self.lattice.angle:
+                found[which] /= self.lattice.axes[0].coordinates[self.numbers[-1][which]] ** 2
+            elif line.placement is not None and line.placement.power:
+                # What is left of a link along a radius has its middle elsewhere than the whole link.
+                ends = (self.cuts.node[which], self.cuts.axis[which], self.cuts.side[which], self.cuts.theta[which])
+                middle = places_of(self.problem.lattice, *ends[:3], ends[3] / 2.0)[axis]
+                sections = line.sections[np.where(side, line.link_numbers[1][at], line.link_numbers[0][at])]
+                found[which] *= middle**line.placement.power / sections
         return found
 
     @cached_property

@@ -44,6 +44,8 @@ def write_beside(
         out, special = np.empty(u.shape), np.zeros(u.shape, dtype=bool)
         one_sided(surface.lattice, axis, u, ends, out)
         special.ravel()[ends.node] = True
+        if axis == surface.lattice.angle:
+            out /= surface.lattice.scale(axis, ((0, u.shape[-1]),))
         gradient[special[here], axis] = out[here][special[here]]
         beside |= special
     inside.ravel()[on] = False

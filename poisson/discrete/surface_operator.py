@@ -201,9 +201,16 @@ def _rows(
     share, left = np.ones(size), np.zeros(ends.size)
     for axis, line in enumerate(surface.problem.lattice.axes):
         which = np.flatnonzero(axes == axis)
-        width = line.lengths[index[surface.lattice.array_axis(axis)][row[which]]]
-        left[which] = (theta[which] - 0.5) * gaps[axis, sides[which], row[which]] / width
-    np.add.at(share, row, left / dimension)
+        at, gap = index[surface.lattice.array_axis(axis)][row[which]], gaps[axis, sides[which], row[which]]
+        more = (theta[which] - 0.5) * gap
+        if line.placement is not None and line.placement.power:  # with the weight in the middle of what is left
+            middle = line.coordinates[at] + (2.0 * sides[which] - 1.0) * (theta[which] / 2.0 + 0.25) * gap
+            more *= middle**line.placement.power
+        left[which] = more / line.lengths[at]
+    # Along each axis that a body is cut along, this is the whole of what lies beside it.
+    along = np.zeros((int(cuts.body.max(initial=0)) + 1, dimension), dtype=bool)
+    along[cuts.body, cuts.axis] = True
+    np.add.at(share, row, left / along.sum(axis=1)[cuts.body[ends]])
     of_g, constant = extra[axes, sides, row], np.zeros(size)
     np.add.at(constant, row, -of_g * surface.given[ends])
     weights, links_left = extra.copy(), strength.copy()

@@ -18,7 +18,7 @@ import numpy as np
 
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.grid import AXES
-from poisson.mesh.system import CARTESIAN, RADIUS
+from poisson.mesh.system import ANGLE, CARTESIAN
 from poisson.problem.arrays import host, is_array
 from poisson.problem.expressions import Expression, parse, parse_inside
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField
@@ -42,6 +42,12 @@ SHAPES = {
     "half_space": ("center", "normal"),
 }
 """The shapes by name, with the keys of each; only the length of a cylinder may be left out: it has no end then."""
+
+ROUND = ("sphere", "cylinder")
+"""The shapes that there are beside an angle."""
+
+ALLOWED_AXES = ("x(, y(, z))", "r and z", "r and phi", "r, phi and z")
+"""The axes beside which there are bodies."""
 
 _PATCH = re.compile(r"[a-z]+_(lower|upper)\.\d+")
 """The names of bodies that are patches of faces."""
@@ -156,9 +162,9 @@ def bodies_of(given: Any, reader: Reader, lattice: Lattice | None) -> tuple[Body
             reader.mistakes.add(
                 ("boundary", *name.split(".")), f"a value beside other conditions, at nodes; allowed: {wanted}"
             )
-        around = lattice.coordinate_system.axes == (RADIUS, "z")
+        around = lattice.dimension > 1
         if len(patches) < len(given) and not around:
-            reader.mistakes.add(("body",), f"bodies beside system = {lattice.system!r}; allowed: none but in r and z")
+            reader.mistakes.add(("body",), f"bodies beside r alone; allowed: none but in {', '.join(ALLOWED_AXES)}")
         if patches or not around:
             return ()
     found, names = [], set()
@@ -274,6 +280,10 @@ def _shape(path: Path, given: Mapping[str, Any], reader: Reader) -> Inside | Non
     if shape == "cylinder" and dimension != 3:
         mistakes.wrong((*path, "shape"), shape, "only in 3D; in 2D a disc is a sphere")
         return None
+    turned = ANGLE in reader.axes
+    if turned and (shape not in ROUND or (shape == "cylinder" and given.get("axis") != "z")):
+        mistakes.wrong((*path, "shape"), shape, f"sphere, or cylinder along z, beside {ANGLE}; or a condition")
+        return None
     for key in given:
         if key not in ("shape", *SHAPES[shape]):
             mistakes.unknown((*path, key), ("shape", *SHAPES[shape]), None)
@@ -299,7 +309,7 @@ def _shape(path: Path, given: Mapping[str, Any], reader: Reader) -> Inside | Non
         if not right and not mistakes.touch((*path, key)):
             said = "missing" if item is None else mistakes.shown(item)
             mistakes.add((*path, key), f"{said}; allowed: {wanted}{' > 0' if key == 'size' else ''}")
-    return None if mistakes.touch(path) else _level_of(shape, dimension, **found)
+    return None if mistakes.touch(path) else _level_of(shape, dimension, turned=turned, **found)
 
 
 def _level_of(
@@ -311,10 +321,17 @@ def _level_of(
     axis: int = 0,
     length: float = np.inf,
     normal: tuple[float, ...] = (),
+    turned: bool = False,
 ) -> Inside:
-    """The signed distance from the surface of a shape, but for corners that stick out, and its bounds."""
+    """The signed distance from the surface of a shape, but for corners that stick out, and its bounds.
+
+    `turned`: whether the second axis is an angle around the origin, and the first one the distance from there.
+    """
     names = AXES[:dimension]
     away = [f"({name} - ({place!r}))" for name, place in zip(names, center, strict=True)]
+    if turned:  # x and y here are r and phi
+        across = (f"({center[0] * math.cos(center[1])!r})", f"({center[0] * math.sin(center[1])!r})")
+        away[:2] = (f"(x*cos(y) - {across[0]})", f"(x*sin(y) - {across[1]})")
     if shape == "half_space":
         norm = float(np.hypot.reduce(normal))
         text = " + ".join(f"({part / norm!r})*{each}" for part, each in zip(normal, away, strict=True))
@@ -329,4 +346,6 @@ def _level_of(
         sides += [f"abs{away[axis]} - {length / 2.0!r}"] if shape == "cylinder" and length < np.inf else []
     text = sides[0] if len(sides) == 1 else f"max({', '.join(sides)})"
     bounds = tuple((place - width, place + width) for place, width in zip(center, half, strict=True))
+    if turned:
+        bounds = (bounds[0], (-math.inf, math.inf), *bounds[2:])
     return Inside(parse(text, dimension), bounds=bounds)

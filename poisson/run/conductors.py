@@ -120,7 +120,7 @@ def capacitance_of(case: Case, comm: Any = None) -> Capacitance:
     from poisson.run.solver import Solver, of_request
 
     request = Request.of_case(case, comm)
-    return _capacitance(case.problem, lambda unit: of_request(Solver, replace(request, problem=unit)))
+    return _capacitance(case.problem, lambda unit: of_request(Solver, replace(request, problem=unit, kept=0)))
 
 
 def _capacitance(problem: Problem, solver_of: Callable[[Problem], Solver]) -> Capacitance:
@@ -157,11 +157,24 @@ class Charged(Protocol):
     def bodies(self) -> Mapping[str, Mapping[str, float]]: ...
 
 
+@dataclass(frozen=True)
+class Settled:
+    """A problem whose bodies float at their potentials.
+
+    `problem`: with these potentials. `potentials`: by the names of the bodies. `parts`: each potential with what is
+    kept of u where its body is at 1 and all other data are zero: what u is more than with all bodies at 0.
+    """
+
+    problem: Problem
+    potentials: Mapping[str, float]
+    parts: tuple[tuple[float, Any], ...]
+
+
 class Floating:
     """The bodies of a problem that float, whose potentials follow from their charges by superposition.
 
-    With all of them at 0 each has some charge; with one of them at 1 and all other data zero it has its influence,
-    which is found once for the coefficients. Raises `CaseError` if nothing determines them.
+    With all of them at 0 each has some charge. With one of them at 1 and all other data zero it has its influence,
+    which is found once for the coefficients and kept with u. Raises `CaseError` if nothing determines the potentials.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -170,41 +183,58 @@ class Floating:
             raise CaseError(UNHELD)
         self.problem = problem
         self._bodies = [body for body in problem.bodies if body.floating]
-        self._influence: tuple[Problem, NDArray[np.float64]] | None = None
+        self._influence: tuple[Problem, NDArray[np.float64], tuple[Any, ...]] | None = None
 
-    def settled(self, problem: Problem, solve: Callable[[Problem], Charged]) -> tuple[Problem, Mapping[str, float]]:
+    def forget(self) -> None:
+        """Let go of what was found for the coefficients."""
+        self._influence = None
+
+    def settled(self, problem: Problem, at_zero: Charged, solve: Callable[[Problem], tuple[Charged, Any]]) -> Settled:
         """A problem whose bodies float at 0, at their potentials; after an interrupted solve at 0 still.
 
-        `solve`: the solution of a problem that differs from it in data. Raises `CaseError` as the class does.
+        `at_zero`: its solution. `solve`: the solution of a problem that differs from it in data, and what is to be kept
+        of its u. Raises `CaseError` as the class does.
         """
-        ended = False
 
-        def charges(given: Problem) -> list[float]:
-            nonlocal ended
-            found = solve(given)
-            ended |= found.status is Status.INTERRUPTED
+        def charges(found: Charged) -> list[float]:
             # A body that no node sees has none.
             return [found.bodies.get(body.name, {}).get("charge", 0.0) for body in self._bodies]
 
-        missing = np.array([body.charge for body in self._bodies]) - charges(replace(problem, exact=None))
-        if self._influence is None or unchanged(problem, self._influence[0]) != {"a", "c"}:
-            floating = replace(problem, bodies=self.problem.bodies)
-            units = [_unit(floating, body) for body in self._bodies]
-            self._influence = problem, np.array([charges(unit) for unit in units]).T
-        influence = self._influence[1]
-        if ended:
+        ended = at_zero.status is Status.INTERRUPTED
+        if not ended and (self._influence is None or unchanged(problem, self._influence[0]) != {"a", "c"}):
             self._influence = None
-            return problem, dict.fromkeys((body.name for body in self._bodies), 0.0)
+            floating = replace(problem, bodies=self.problem.bodies)
+            units = [solve(_unit(floating, body)) for body in self._bodies]
+            ended = any(found.status is Status.INTERRUPTED for found, _ in units)
+            if not ended:
+                matrix = np.array([charges(found) for found, _ in units]).T
+                self._influence = problem, matrix, tuple(u for _, u in units)
+        if ended or self._influence is None:
+            return Settled(problem, dict.fromkeys((body.name for body in self._bodies), 0.0), ())
+        _, influence, solutions = self._influence
+        missing = np.array([body.charge for body in self._bodies]) - charges(at_zero)
         for body, own in zip(self._bodies, np.diagonal(influence), strict=True):
             if own == 0.0:
                 raise CaseError(f"body {body.name}: floating; allowed: bodies with a node beside their surface")
         values = np.linalg.eigvals(influence)
         if not np.abs(values).min() > SINGULAR * np.abs(values).max():
             raise CaseError(UNHELD)
-        pairs = zip(self._bodies, np.linalg.solve(influence, missing), strict=True)
-        found = {body.name: float(value) for body, value in pairs}
+        values = np.linalg.solve(influence, missing).tolist()
+        found = dict(zip((body.name for body in self._bodies), values, strict=True))
         log.info("%s", ", ".join(f"{name} floats at {value:.6g}" for name, value in found.items()))
-        return held(replace(problem, bodies=self.problem.bodies), found), found
+        settled = held(replace(problem, bodies=self.problem.bodies), found)
+        return Settled(settled, found, tuple(zip(values, solutions, strict=True)))
+
+
+def gone_on(first: Solution, then: Solution) -> Solution:
+    """The solution of a solve that went on from where the first one ended, as that of both."""
+    done = first.iterations
+    return replace(
+        then,
+        iterations=done + then.iterations,
+        history=(*first.history[:-1], *((done + number, norm) for number, norm in then.history)),
+        times={name: first.times.get(name, 0.0) + seconds for name, seconds in then.times.items()},
+    )
 
 
 def held(problem: Problem, values: Mapping[str, float]) -> Problem:

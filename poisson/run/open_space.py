@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Operations
 from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.mask import parts
 from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import plane
 from poisson.discrete.radial_fields import goes_outwards
@@ -53,6 +54,7 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
             if inside[where].any():
                 raise reached(problem, face)
         _require_far(discretisation, [face for face, _ in faces])
+        _require_held(discretisation)
     far = replace(operator, lattice=operator.lattice.whole, coefficients=None)
     if operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
@@ -85,6 +87,35 @@ def _require_far(discretisation: Discretisation, faces: list[int]) -> None:
             own = tuple(slice(0, stop - start) for start, stop in block)
             if (level.nodes(block)[own] <= 0.0).any():
                 raise reached(problem, face)
+
+
+def _require_held(discretisation: Discretisation) -> None:
+    """Refuse obstacles that part the open ends of one axis, beyond which u falls or rises without end.
+
+    By the convention of −|x| / 2a half of the charges is seen from each end. A part that only one end belongs to, and
+    that nothing else holds, is seen from there as a whole, and its constant is not defined.
+    """
+    problem, surface = discretisation.problem, discretisation.surface
+    axes = {face // 2 for face, is_open in enumerate(problem.open_faces) if is_open}
+    if surface is None or surface.obstacles is None or len(axes) > 1 or not discretisation.absorbs_nowhere:
+        return
+    [axis] = axes
+    lattice = surface.lattice
+    opened = [each.positive().reshape(surface.shape) for each in surface.obstacles.links]
+    opened += [np.ones(surface.shape, dtype=bool)] * (len(surface.shape) - len(opened))
+    labels = parts(Operator(lattice), opened, ~surface.volumes.positive() | (surface.cuts.inside > 0))
+    held = set(labels.ravel()[surface.cuts.node].tolist())
+    for face, given in enumerate(problem.faces):
+        if given.kind.fixes and given.kind.has_data:
+            held |= set(labels[lattice.face(face)].ravel().tolist())
+    ends = [set(labels[lattice.face(2 * axis + end)].ravel().tolist()) for end in (0, 1)]
+    for end in (0, 1):
+        face, other = 2 * axis + end, problem.faces[2 * axis + 1 - end]
+        if problem.open_faces[face] and not ends[end] & held and not ends[0] & ends[1] and other.kind.fixes:
+            raise CaseError(
+                f"boundary.{problem.lattice.faces[face]}: open; allowed: a face that obstacles do not part from what "
+                "holds u and from the other end, as nothing says what u is there"
+            )
 
 
 def beyond(discretisation: Discretisation, faces: list[int]) -> Operator:

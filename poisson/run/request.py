@@ -61,18 +61,26 @@ class Request:
     order: int  # Order of accuracy of the differences of vectors.
     ranks: Ranks  # Which solve it together.
     count: bool = False  # Whether operations are counted.
+    kept: int = 0  # Arrays beside those of a solve: the solution of each body that floats, and one for their sum.
 
     @classmethod
     def of_case(cls, case: Case, comm: Any = None, *, count: bool = False) -> "Request":
         """The request of a case."""
         fields = tuple(name for name in case.output.fields if name != "u")
         ranks = Ranks(communicator_of(comm), case.run.ranks)
-        return cls(case.problem, case.solver, case.run, fields, case.output.order, ranks, count)
+        kept = kept_arrays(case.problem)
+        return cls(case.problem, case.solver, case.run, fields, case.output.order, ranks, count, kept)
 
     @property
     def vectors(self) -> bool:
         """Whether a field is a vector."""
         return any(name in VECTORS for name in self.fields)
+
+
+def kept_arrays(problem: Problem) -> int:
+    """Arrays that are kept for bodies that float."""
+    floating = sum(body.floating for body in problem.bodies)
+    return floating + (floating > 0)
 
 
 def checked_fields(fields: Sequence[str], order: int, *, exact: bool) -> tuple[str, ...]:

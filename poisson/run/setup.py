@@ -172,7 +172,8 @@ class Setup:
     def make_ready(self) -> None:
         """Have kernels compiled, beside each other, that most solves need: what this one does is gone through."""
         backend, operations, norms = self.backend, self.operations, self.norms
-        if backend.on_host or isinstance(self.stand_in, SurfaceOperations):
+        compares = self.coarser is not None and self.discretisation.surface is not None  # it reads arrays on the way
+        if backend.on_host or isinstance(self.stand_in, SurfaceOperations) or compares:
             return
         u, direct = self.renew(), registry.method_of(self.settings).direct
         # Any array will do in the place of the source, and of one in the memory of the caller.

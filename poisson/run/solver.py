@@ -34,14 +34,14 @@ from poisson.run.loader import Loader, sources_of
 from poisson.run.method import renewed, set_up, set_up_on
 from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.operator import unchanged
-from poisson.run.outcome import Solved, apart, copies, finish, provenance, require_place, unfinished
+from poisson.run.outcome import Solved, apart, copies, copy_of, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.request import BackendName, Method, Options, Precision, Request, checked_fields
+from poisson.run.request import BackendName, Method, Options, Precision, Request, checked_fields, kept_arrays
 from poisson.run.setup_view import SetupView
 from poisson.run.solution import Interrupted, Solution
 from poisson.solvers.iteration import Task
 from poisson.solvers.spectrum import remove_mean
-from poisson.solvers.stopping import Observer
+from poisson.solvers.stopping import Later, Observer
 
 if TYPE_CHECKING:
     from poisson.problem.bodies import Body
@@ -135,7 +135,8 @@ class Solver(SetupView):
         settings, machine = checked_settings({"method": method, **options}, run, problem)
         wanted = checked_fields(fields, order, exact=problem.exact is not None)
         self._arrays = (given, names)
-        self._begin(Request(problem, settings, machine, wanted, order, Ranks(communicator, machine.ranks)))
+        places, kept = Ranks(communicator, machine.ranks), kept_arrays(problem)
+        self._begin(Request(problem, settings, machine, wanted, order, places, kept=kept))
 
     @classmethod
     def of(cls, case: Case, *, count: bool = False, comm: Any = None) -> Solver:
@@ -353,6 +354,8 @@ class Solver(SetupView):
                 self._failed[failed.name] = failed.reason
                 with np.errstate(all="ignore"):
                     self._set_up_somewhere()
+                if self._floating:
+                    self._floating.forget()
                 if call.checkpoints:
                     call.checkpoints.go_on_from_the_last()
         if interrupted is None and ranks.communicator.agree(asked()):
@@ -386,14 +389,30 @@ class Solver(SetupView):
                 problem = apart(problem, out, self._setup.local)
         if self._floating is None:
             return self._solve_for(problem, self.request, call, interrupted)
-        began, ledger, before = time.perf_counter(), self._setup.ledger, self._seconds
-        bare = replace(self.request, fields=())
+        return self._solve_floating(self._floating, problem, call, interrupted)
+
+    def _solve_floating(self, floating: Floating, problem: Problem, call: Call, asked: Callable[[], bool]) -> Solution:
+        """Solve with all bodies that float at 0, and go on from the sum of this and what their potentials add."""
+        from poisson.run.conductors import gone_on
+
+        bare, kept = replace(self.request, fields=()), list[Any]()
+
+        def solved(given: Problem, this: Call = Call()) -> tuple[Solution, Any]:  # noqa: B008 (a tuple)
+            """The solution, and the array of its u with the norm of the residual that it aimed at."""
+            return (found := self._solve_for(given, bare, this, asked, keep=kept.append)), (kept.pop(), found.target)
+
+        shown = Call(observer=call.observer, checkpoints=call.checkpoints)
+        first, (u, target) = solved(replace(problem, exact=None), shown)
+        began, ledger = time.perf_counter(), self._setup.ledger
         with ledger.paused() if ledger else contextlib.nullcontext():
-            problem, potentials = self._floating.settled(
-                problem, lambda each: self._solve_for(each, bare, Call(), interrupted)
-            )
-        self._seconds = before + time.perf_counter() - began
-        return self._solve_for(problem, self.request, call, interrupted, potentials)
+            settled = floating.settled(problem, first, solved)
+        self._seconds = time.perf_counter() - began
+        for potential, (part, its_target) in settled.parts:
+            self._setup.backend.axpby(potential, part, 1.0, u)
+            target = max(target, abs(potential) * its_target)
+        call = call._replace(observer=call.observer and Later(call.observer, first.iterations), checkpoints=None)
+        found = self._solve_for(settled.problem, self.request, call, asked, settled.potentials, guess=(u, target))
+        return gone_on(first, found)
 
     def _solve_for(
         self,
@@ -402,8 +421,14 @@ class Solver(SetupView):
         call: Call,
         interrupted: Callable[[], bool],
         potentials: Mapping[str, float] = MappingProxyType({}),
+        *,
+        guess: tuple[Any, float] | None = None,
+        keep: Callable[[Any], None] | None = None,
     ) -> Solution:
-        """Solve a problem with the operator of the setup, or with other coefficients."""
+        """Solve a problem with the operator of the setup, or with other coefficients.
+
+        `guess`: an array in the place of the problem's, and a residual norm that will do. `keep`: gets a copy of u.
+        """
         ranks, checkpoints = self.ranks, call.checkpoints
         began, started = time.perf_counter(), datetime.now(UTC)
         if problem is not self._operator_of:
@@ -430,14 +455,19 @@ class Solver(SetupView):
         began, before = time.perf_counter(), setup.local.kernel_seconds
         if problem.guess and setup.operator.singular and not begun:
             remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
-        method = setup.method_for(guess=problem.guess)
+        method = setup.method_for(guess=problem.guess or guess is not None)
         if begun:
             stopping = replace(stopping, begun=begun)
+        if guess is not None:
+            setup.backend.axpby(1.0, guess[0], 0.0, setup.u)
+            stopping = replace(stopping, atol=max(stopping.atol, guess[1]))
         copy = None if setup.backend.on_host else copies(setup, problem, ranks, call.out)
-        blank = self._loader.blank
+        blank = self._loader.blank and guess is None
         result = method.run(Task(setup.u, setup.source, stopping, call.observer, between, copy, blank=blank))
         self._loader.wait()
         ended = time.perf_counter()
+        if keep:
+            keep(copy_of(setup.backend, result.u))
         if before is not None:
             times["kernels"] = (setup.local.kernel_seconds or 0.0) - before
         times["solve"] = ended - began - times.get("kernels", 0.0)

@@ -150,7 +150,11 @@ class _Direct:
     def __init__(self, problem: Problem, rtol: float) -> None:
         self._rtol = rtol
         if any(body.floating for body in problem.bodies):
-            problem, _ = Floating(problem).settled(held(problem, {}), lambda each: _Direct(each, rtol))
+            at_zero = held(problem, {})
+            settled = Floating(problem).settled(
+                at_zero, _Direct(at_zero, rtol), lambda each: (_Direct(each, rtol), None)
+            )
+            problem = settled.problem
         reference.require_size(Discretisation(problem).laplacian)
         self._discretisation = balanced(Discretisation(problem), np)
         log.info("direct solution with scipy.sparse")

@@ -153,6 +153,13 @@ def make_method(given: Given) -> Method:
     if given.inner is not None and not entry.mixed:
         raise ValueError(f"method = {entry.name!r} has no mixed precision")
     operations = given.operations
+    if given.coarser is not None and any(each.surface for each in given.coarser.problems):
+        from poisson.solvers.comparison import Compared
+
+        settings = entry.resuming(given.settings)
+        settings = replace(settings, stopping=replace(settings.stopping, stop="residual"))
+        alone = replace(given, settings=settings, coarser=None)
+        return Compared(operations, given.coarser, lambda each: make_method(replace(alone, operations=each)))
     if isinstance(operations, SurfaceOperations):
         within = replace(given, operations=operations.symmetric)
         name = beside_surfaces(entry, given.settings)
@@ -213,7 +220,10 @@ def arrays_of(
 
 
 def _arrays(entry: MethodEntry, sizes: Sizes, surface: str) -> float:
-    name = beside_surfaces(entry, sizes.settings)
+    name, settings = beside_surfaces(entry, sizes.settings), sizes.settings
+    if surface and settings.stopping.stop == "discretisation":
+        one = replace(sizes, settings=replace(settings, stopping=replace(settings.stopping, stop="residual")))
+        return (1.0 + 2.0**-sizes.dimension + 4.0**-sizes.dimension) * (_arrays(entry, one, surface) + 1.0)
     if surface in ("", "symmetric") or not name or sizes.precision == "mixed":
         return entry.arrays(sizes) + OF_ROUNDS * bool(surface)
     return OF_GRADIENTS + sizes.coefficients + preconditioners()[name].arrays(sizes)

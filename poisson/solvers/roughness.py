@@ -132,15 +132,8 @@ def kind_of(operations: Operations, coarse: str) -> str:
             "this backend, or a grid divided as this one is over processes, has no products as coarse grids yet: "
             "solver.coarse = 'galerkin' cannot be; use 'auto' or 'geometric'"
         )
-    needed = operations.operator.fixed > 0 and operations.operator.lattice.divided
-    if needed and (coarse == "geometric" or not able):
-        raise GridError(
-            "nodes in bodies, or where a is 0, have no averages as coarse grids on several processes: "
-            "use solver.coarse = 'galerkin', an even number of nodes along a periodic axis, or a method without coarse "
-            "grids"
-        )
-    if coarse != "auto" or needed:
-        return "galerkin" if needed else coarse
+    if coarse != "auto":
+        return coarse
     reason = roughness(operations).reason(operations.operator) if able else ""
     if reason:
         log.info("coarse grids of multigrid: galerkin, as %s", reason)

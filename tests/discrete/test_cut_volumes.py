@@ -91,6 +91,57 @@ def test_a_sphere_is_closed_its_image_mirrored_and_its_measures_of_second_order(
     assert np.all((order > 1.75) & (order < 2.4)), order
 
 
+@pytest.mark.parametrize(("slope", "height"), [(0.0, 0.0), (0.0, 1.0), (0.6, 0.4), (-0.4, 0.9)])
+@pytest.mark.parametrize("line", ["uniform", "stretched", "cells"])
+def test_cones_cylinders_and_planes_around_an_axis_are_exact(line: str, slope: float, height: float) -> None:
+    """The solid of revolution below r = radius + slope z, or below a plane across the axis: its volume, its surface."""
+    radius = Axis.placed(Nodes(np.array([0.0, 0.21, 0.3, 0.55, 0.6, 0.93, 1.3, 2.0]), power=1))
+    lattice = Lattice((radius, LINES[line]), "cylinder")
+    tip, angle = 0.57 + height * 0.21, math.hypot(1.0, slope)
+    if height == 1.0:  # a plane across the axis
+        found = cut(lattice, lambda r, z: z - 0.37 + 0.0 * r)
+        volume, area = 2.0 * math.pi * 2.0 * 1.37, 2.0 * math.pi * 2.0
+        np.testing.assert_allclose(found.centres[:, 1], 0.37, atol=1e-14)
+    else:
+        found = cut(lattice, lambda r, z: (r - tip - slope * z) / angle)
+        volume, area = math.pi * 2.0 * (tip**2 + slope**2 / 3.0), 4.0 * math.pi * tip * angle
+        np.testing.assert_allclose(found.centres[:, 0] - slope * found.centres[:, 1], tip, atol=1e-14)
+        np.testing.assert_allclose(found.normals, np.broadcast_to([-1.0 / angle, slope / angle], (len(found.body), 2)))
+    widths = [np.diff(corners(radius) ** 2 / 2.0), np.diff(corners(LINES[line]))]
+    closed = (1.0 - found.volumes.on()) * np.outer(widths[1], widths[0])
+    assert 2.0 * math.pi * closed.sum() == pytest.approx(volume, rel=1e-13)
+    assert 2.0 * math.pi * found.areas.sum() == pytest.approx(area, rel=1e-13)
+
+
+def test_a_plane_in_r_phi_and_z_cuts_off_what_the_corners_of_the_box_say() -> None:
+    """Volumes and faces across z have the weight r; those across phi have none. Inclusion and exclusion, as above."""
+    ends = (np.array([0.2, 0.7, 1.0, 1.4]), np.array([0.0, 0.3, 0.7, 1.1]), np.array([-0.4, 0.1, 0.5, 0.9]))
+    lines = [Axis.placed(Cells(marks, power=int(axis == 0))) for axis, marks in enumerate(ends)]
+    lattice, slopes, place = Lattice(tuple(lines), "cylinder"), np.array([0.9, 0.7, 0.6]), 1.3
+    found = cut(lattice, lambda r, phi, z: slopes[0] * r + slopes[1] * phi + slopes[2] * z - place)
+
+    def below(axes: tuple[int, ...], at: float, weighted: bool) -> float:
+        total, power = 0.0, len(axes)
+        for corner in itertools.product((0, -1), repeat=power):
+            x = [ends[axis][end] for axis, end in zip(axes, corner, strict=True)]
+            left = max(0.0, place - at - float(slopes[list(axes)] @ x))
+            value = left**power / math.factorial(power)
+            if weighted:
+                value = x[0] * value + left ** (power + 1) / math.factorial(power + 1) / slopes[0]
+            total += (-1.0) ** corner.count(-1) * value / float(np.prod(slopes[list(axes)]))
+        return total
+
+    of_r, of_phi, of_z = np.diff(ends[0] ** 2 / 2.0), np.diff(ends[1]), np.diff(ends[2])
+    closed, through_phi, through_z = (1.0 - each.on() for each in (found.volumes, found.faces[1], found.faces[2]))
+    volumes = of_z[:, np.newaxis, np.newaxis] * of_phi[:, np.newaxis] * of_r
+    assert (closed * volumes).sum() == pytest.approx(below((0, 1, 2), 0.0, True), rel=1e-13)
+    area = (through_z[0] * of_phi[:, np.newaxis] * of_r).sum()
+    assert area == pytest.approx(below((0, 1), slopes[2] * ends[2][0], True), rel=1e-13)
+    area = (through_phi[:, 0] * of_z[:, np.newaxis] * np.diff(ends[0])).sum()
+    assert area == pytest.approx(below((0, 2), 0.0, False), rel=1e-13)
+    np.testing.assert_allclose(found.centres @ slopes, place, atol=1e-14)
+
+
 def test_faces_are_shared_and_slivers_closed() -> None:
     lattice = Lattice((LINES["periodic"], LINES["uniform"]))
     found = cut(lattice, lambda x, y: np.cos(np.pi * (x - 0.13)) + 0.2 + 0.0 * y)

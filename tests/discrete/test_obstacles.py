@@ -155,6 +155,43 @@ def test_backends_and_precisions_agree_on_bodies_of_every_kind() -> None:
         assert np.abs(solution.u - expected).max() < (1e-4 if precision == "float32" else 1e-9)
 
 
+SPHERE, TUBE = "1/hypot(r, z)", "log(r)"
+
+
+@pytest.mark.parametrize(
+    ("inside", "u", "condition", "bounds"),
+    [
+        ("r < 0.3", TUBE, {"neumann": -1.0 / 0.3}, (1.8, 2.2)),
+        ("r < 0.3", TUBE, {"robin": f"{-1.0 / 0.3} + 2*log(0.3)", "alpha": 2.0}, (1.8, 2.2)),
+        ("hypot(r, z) < 0.4", SPHERE, {"neumann": 6.25}, (1.75, 2.2)),
+        ("hypot(r, z) < 0.4", SPHERE, {"robin": 6.25 + 2.5 * 10.0, "alpha": 10.0}, (1.75, 2.2)),
+        ("hypot(r, z) < 0.4", "z*(1 + 0.032/hypot(r, z)**3)", {"neumann": 0.0}, (1.6, 2.2)),
+    ],
+)
+def test_around_an_axis_u_is_of_second_order_outside(
+    inside: str, u: str, condition: dict[str, Any], bounds: tuple[float, float]
+) -> None:
+    """A tube, a sphere that sends out or lets through, and an insulating sphere in a uniform field, in r and z."""
+    errors = []
+    for nodes in (17, 65):
+        faces = {name: {"dirichlet": u} for name in ("r_upper", "z_lower", "z_upper")}
+        shape, box = (nodes, 2 * nodes - 1), {"lower": (0.0, -1.0), "upper": (1.0, 1.0)}
+        if u == TUBE:
+            faces |= {"z_lower": NO_FLOW, "z_upper": NO_FLOW}
+        bodies = [Body(inside, **condition)]
+        problem = Problem.on_box(shape, system="cylinder", boundary=faces, bodies=bodies, **box)
+        solution = poisson.solve(problem, rtol=1e-11)
+        r, z = (problem.lattice.along(axis, line.coordinates) for axis, line in enumerate(problem.lattice.axes))
+        with np.errstate(all="ignore"):
+            level, exact = (eval(text, {"hypot": np.hypot, "log": np.log, "r": r, "z": z}) for text in (inside, u))
+        errors.append(np.abs(solution.u - exact)[~level | (0.0 * z > 1.0)].max())
+        whole = {TUBE: 4.0 * np.pi, SPHERE: -4.0 * np.pi}.get(u, 0.0)
+        assert solution.bodies["body1"]["flux"] == pytest.approx(whole, rel=0.02)
+        if u == TUBE and "neumann" in condition:  # the area of the tube is exact
+            assert solution.bodies["body1"]["flux"] == pytest.approx(whole, rel=1e-13)
+    assert bounds[0] < np.log2(errors[0] / errors[1]) / 2.0 < bounds[1], errors
+
+
 PERRINS = {0.1: 1.222, 0.3: 1.860, 0.5: 3.080, 0.6: 4.342}
 """The conductivity of a square array of perfectly conducting cylinders by the part of the area that they take (W. T.
 Perrins, D. R. McKenzie and R. C. McPhedran, Proc. R. Soc. London A 369, 1979, table 1)."""

@@ -52,3 +52,12 @@ def test_planes_of_a_box_show_the_bodies_that_they_cut() -> None:
     assert np.abs(np.hypot(*(points - 0.5).T) - np.sqrt(0.25**2 - 0.1**2)).max() < 1e-3
     assert not any(each.get_zorder() == 3.6 for each in solution.plot(slice="z=0.9").axes[0].collections)
     assert sum(any(each.get_zorder() == 3.6 for each in axes.collections) for axes in solution.plot().axes) == 3
+
+
+def test_a_disc_of_r_and_phi_shows_its_bodies_in_x_and_y() -> None:
+    disc = Body({"shape": "sphere", "center": (0.5, 0.7), "radius": 0.2}, dirichlet=1.0)
+    box: dict[str, Any] = {"upper": (1.0, 2.0 * np.pi), "boundary": {"r_upper": 0.0, "phi": "periodic"}}
+    picture = poisson.solve(Problem.on_box((16, 48), system="polar", bodies=[disc], **box)).plot()
+    [drawn] = [each for each in picture.axes[0].collections if each.get_zorder() == 3.6]
+    points = np.concatenate([path.vertices for path in drawn.get_paths()])
+    assert np.abs(np.hypot(*(points - 0.5 * np.array([np.cos(0.7), np.sin(0.7)])).T) - 0.2).max() < 1e-3

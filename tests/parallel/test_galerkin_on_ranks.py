@@ -265,16 +265,32 @@ def test_auto_decides_as_in_one_process(
     assert len(lines) == 3 and all(reason in line for line in lines)
 
 
-def test_a_hole_has_products_on_ranks_and_no_averages() -> None:
-    problem = Problem.on_box((65, 65), a=HOLE, f=1.0, boundary=FLOWS)
+DISC = poisson.Body("hypot(x - 0.45, y - 0.52) < 0.23", dirichlet=1.0)
+HOLES: dict[str, Any] = {
+    "a = 0": {"a": HOLE, "boundary": FLOWS},
+    "conductor": {"bodies": [DISC]},
+    "symmetric": {"bodies": [DISC], "surface": "symmetric"},
+    "insulator": {"bodies": [poisson.Body(DISC.inside, neumann=0.0)]},
+    "periodic, of odd nodes": {"bodies": [DISC], "boundary": {"y": "periodic", "all": 0.0}},
+}
 
-    def solve(comm: ThreadCommunicator) -> Any:
-        with pytest.raises(GridError, match="have no averages as coarse grids on several processes: use"):
-            poisson.solve(problem, "multigrid", "numpy", comm=comm, coarse="geometric")
-        return poisson.solve(problem, backend="numpy", comm=comm, rtol=1e-9).gather()
 
-    wanted = poisson.solve(problem, backend="numpy", rtol=1e-9).u
-    assert np.abs(on_ranks(2, solve)[0] - wanted).max() <= 1e-8 * np.abs(wanted).max()
+@pytest.mark.parametrize("coarse", ["auto", "geometric"])
+@pytest.mark.parametrize("given", HOLES)
+def test_holes_have_the_coarse_grids_of_one_process(given: str, coarse: Any) -> None:
+    """Products as well as averages, with the same iterations."""
+    problem = Problem.on_box((65, 65), f=1.0, **HOLES[given])
+
+    def solve(comm: Any) -> Any:
+        solution = poisson.solve(problem, "cg", "numpy", comm=comm, rtol=1e-9, coarse=coarse)
+        return solution.iterations, solution.u if comm is None else solution.gather()
+
+    iterations, wanted = solve(None)
+    for ranks in (2, 3):
+        found, u = on_ranks(ranks, solve)[0]
+        products = coarse == "auto" and given != "periodic, of odd nodes"
+        assert found == iterations or (coarse == "auto" and not products)
+        assert np.abs(u - wanted).max() <= 1e-7 * np.abs(wanted).max()
 
 
 def test_odd_numbers_of_nodes_that_an_axis_wraps_around_keep_averages() -> None:

@@ -18,6 +18,7 @@ import poisson
 from poisson.cli import main
 from poisson.problem.given import Form
 from poisson.run.conductors import FACES
+from poisson.run.memory import Room, needs
 
 
 def sphere(*center: float, radius: float) -> dict[str, Any]:
@@ -146,6 +147,16 @@ def test_a_source_outside_of_a_body_leaves_through_it() -> None:
     assert poisson.solve(problem, rtol=1e-11).bodies["body1"]["charge"] == pytest.approx(
         -(1.0 - math.pi * 0.04), abs=5e-4
     )
+
+
+def test_a_source_before_a_plate_leaves_through_it_to_rounding() -> None:
+    """A plate through the whole box is cut along one axis: what lies between it and the nodes beside counts whole."""
+    plate = poisson.Body("x < 0.373", dirichlet=0.0)
+    boundary = {"x_upper": 0.0, "all": {"neumann": 0.0}}
+    for shape in ((17, 17), (9, 9, 9)):
+        problem = poisson.Problem.on_box(shape, f=1.0, boundary=boundary, bodies=[plate])
+        charge = poisson.solve(problem, rtol=1e-12).bodies["body1"]["charge"]
+        assert charge == pytest.approx(-(1.0 - 0.373) / 2.0, abs=1e-10)
 
 
 def test_the_capacitance_of_a_square_coaxial_line_is_that_of_bowman() -> None:
@@ -307,6 +318,74 @@ def test_a_solver_takes_other_data_beside_bodies_and_sets_up_once(monkeypatch: p
         made.clear()
     matrix = poisson.capacitance(poisson.Problem.on_box((24, 33), **given)).matrix  # type: ignore[arg-type]
     assert made == ["setup"] + ["solve"] * 3 and matrix.shape == (4, 4)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "openmp"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"method": "multigrid"}, {"precision": "mixed"}, {"method": "chebyshev"}],
+    ids=lambda options: "-".join(options.values()) or "auto",
+)
+def test_a_later_call_beside_what_floats_takes_one_solve(
+    backend: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its iterations are those with all bodies at 0, what was kept adds the rest, and the charges are those given."""
+    round_ = [sphere(0.3, 0.4, radius=0.15), sphere(0.7, 0.6, radius=0.1)]
+    floor = poisson.Body("y < 0.13", dirichlet="x", name="floor")
+    floating, at_zero = (
+        [
+            *(poisson.Body(inside, name=name, **given) for inside, name, given in zip(round_, "ab", data, strict=True)),
+            floor,
+        ]
+        for data in (({"floating": True, "charge": 1.0}, {"floating": True}), ({"dirichlet": 0.0},) * 2)
+    )
+    given = {"backend": backend, "rtol": 1e-10, **options}
+    solvers = [poisson.Solver(poisson.Problem.on_box((41, 33), bodies=each), **given) for each in (floating, at_zero)]
+    made: list[int] = []
+    solve_for = poisson.Solver._solve_for
+
+    def solved(*given: Any, **more: Any) -> Any:
+        solution = solve_for(*given, **more)
+        made.append(solution.iterations)
+        return solution
+
+    monkeypatch.setattr(poisson.Solver, "_solve_for", solved)
+    for f in (1.0, "x*y + 3"):
+        made.clear()
+        told: list[int] = []
+        found = solvers[0].solve(f=f, observer=lambda number, _, told=told: told.append(number))  # type: ignore[misc]
+        assert (len(made), made[-1]) == (4 if f == 1.0 else 2, 0)
+        zero = solvers[1].solve(f=f)
+        assert found.status.success and found.iterations == zero.iterations == told[-1] == found.history[-1][0]
+        assert [found.bodies[name]["charge"] for name in "ab"] == pytest.approx([1.0, 0.0], abs=1e-12)
+        numbers = [number for number, _ in found.history]
+        assert numbers == sorted(set(numbers)) and found.history[-1][1] <= found.target
+
+
+def test_what_floats_alone_is_done_with_its_unit_solution() -> None:
+    """With no other data the residual of the sum is no measure of them: the target is that of the unit solution."""
+    wire = poisson.Body(sphere(0.45, 0.52, radius=0.2), floating=True, charge=3.0, name="wire")
+    wall: dict[str, Any] = {"x_lower": {"robin": 0.0, "alpha": 2.0}, "all": {"neumann": 0.0}}
+    for form in ("shortley_weller", "symmetric"):
+        given: dict[str, Any] = {"boundary": wall, "bodies": [wire], "surface": form}
+        solution = poisson.solve(poisson.Problem.on_box((33, 33), **given), rtol=1e-8)
+        assert solution.status.success and solution.iterations == 0 and solution.target > 0.0
+        assert solution.bodies["wire"]["charge"] == pytest.approx(3.0, abs=1e-12)
+        assert solution.face_flux("x_lower") == pytest.approx(3.0, rel=1e-6)
+
+
+def test_what_is_kept_for_bodies_that_float_is_counted() -> None:
+    """An array for each, and one for their sum; none without such a body."""
+    ball = poisson.Body(sphere(0.5, 0.5, radius=0.2), floating=True)
+    problem = poisson.Problem.on_box((33, 33), bodies=[ball, poisson.Body("x < 0.1", floating=True, charge=1.0)])
+    held = poisson.Problem.on_box((33, 33), bodies=[poisson.Body("x < 0.1", dirichlet=1.0)])
+    needed = []
+    for each in (problem, held):
+        solver = poisson.Solver(each, "cg", "numpy")
+        [_, need] = needs(solver._setup.local, Room.of(solver.request))
+        needed.append(need.size)
+    assert needed[0] - needed[1] == pytest.approx(3 * 8 * 33**2, abs=1)
+    assert poisson.capacitance(problem).converged
 
 
 def test_the_charge_is_that_of_the_source_that_a_solver_was_given() -> None:

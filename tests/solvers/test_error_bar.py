@@ -21,7 +21,7 @@ from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField
 from poisson.problem.problem import Problem, number
 from poisson.run.solution import Solution
-from poisson.solvers.multigrid.estimate import _ratio
+from poisson.solvers.multigrid.estimate import ratio as ratio_of
 
 box = Problem.on_box
 
@@ -214,7 +214,7 @@ def test_the_least_ratio_of_spacings_counts() -> None:
     """An axis of 14 nodes has 8 on the coarser grid: its spacing grows by 13/7 only."""
     coarse = Operator.uniform((8, 129), (1.0 / 7, 1.0 / 128), 0.0, (Rule.FIXED,) * 4)
     fine = Operator.uniform((14, 257), (1.0 / 13, 1.0 / 256), 0.0, (Rule.FIXED,) * 4)
-    assert _ratio(fine, coarse) == pytest.approx(13 / 7)
+    assert ratio_of(fine, coarse) == pytest.approx(13 / 7)
 
 
 # ---- problems that are not smooth

@@ -438,3 +438,56 @@ def test_a_body_that_reaches_an_open_face_is_refused(condition: dict[str, float]
     inner = poisson.Body(inside="abs(x - 0.5) < 0.2", **condition)
     problem = poisson.Problem.on_box((9, 9), bodies=[inner], boundary={"x": "open"} | SIDES)
     assert poisson.solve(problem, backend="numpy").status.success
+
+
+PLATE = poisson.Body("abs(x - 0.05) < 0.2", neumann=0.0)
+CHARGE = "where(abs(x - 0.6) < 0.2, 2, 0)"
+
+
+@pytest.mark.parametrize(
+    ("shape", "boundary", "bodies", "face"),
+    [
+        ((41,), {"all": "open"}, [PLATE], "x_lower"),
+        ((41,), {"x_lower": 0.0, "x_upper": "open"}, [PLATE], "x_upper"),
+        ((41,), {"all": "open"}, [PLATE, poisson.Body("abs(x - 0.9) < 0.04", dirichlet=1.0)], "x_lower"),
+        ((41, 9), {"x": "open", "all": {"neumann": 0.0}}, [PLATE], "x_lower"),
+        ((41, 8), {"x": "open", "y": "periodic"}, [PLATE], "x_lower"),
+    ],
+)
+def test_obstacles_that_leave_a_constant_free_are_refused_in_one_line(
+    shape: tuple[int, ...], boundary: dict[str, Any], bodies: list[poisson.Body], face: str
+) -> None:
+    """Before, u was of the size of 10¹² and depended on the box."""
+    boundary = {**{f"x_{end}": boundary["x"] for end in ("lower", "upper") if "x" in boundary}, **boundary}
+    boundary.pop("x", None)
+    box = {"lower": (-1.0, 0.0)[: len(shape)], "upper": (1.0, 0.4)[: len(shape)]}
+    problem = poisson.Problem.on_box(shape, f=CHARGE, boundary=boundary, bodies=bodies, **box)  # type: ignore[arg-type]
+    with pytest.raises(CaseError) as caught:
+        poisson.solve(problem)
+    wanted = (
+        "a face that obstacles do not part from what holds u and from the other end, as nothing says what u is there"
+    )
+    assert str(caught.value) == f"boundary.{face}: open; allowed: {wanted}"
+
+
+def test_obstacles_with_a_gap_a_wall_or_an_electrode_are_taken() -> None:
+    """And what each says is not that of the box: u beside c > 0, behind a wall, and before an electrode."""
+    electrodes = [PLATE, *(poisson.Body(f"abs(x - {x}) < 0.04", dirichlet=1.0) for x in (-0.7, 0.9))]
+    cases: list[dict[str, Any]] = [
+        {"boundary": "open", "c": 1.0, "bodies": [PLATE]},
+        {"boundary": "open", "bodies": electrodes},
+        {"boundary": {"x_lower": {"neumann": 0.0}, "x_upper": "open"}, "bodies": [PLATE]},
+    ]
+    for given in cases:
+        found = []
+        for nodes, upper in ((41, 1.0), (51, 1.5)):
+            box: dict[str, Any] = {"lower": (-1.0,), "upper": (upper,), "f": "where(abs(x - 0.61) < 0.2, 2, 0)"}
+            found.append(poisson.solve(poisson.Problem.on_box((nodes,), **given, **box), rtol=1e-12).u[:41])
+        np.testing.assert_allclose(found[0], found[1], atol=1e-9)
+    gap = poisson.Body("abs(x - 0.05) < 0.2 and y > 0.1", neumann=0.0)
+    walls = {"x_lower": "open", "x_upper": "open", "all": {"neumann": 0.0}}
+    channel = poisson.Problem.on_box(
+        (41, 17), f=CHARGE, lower=(-1.0, 0.0), upper=(1.0, 0.4), boundary=walls, bodies=[gap]
+    )
+    fluxes = poisson.solve(channel, rtol=1e-10).fluxes()
+    assert fluxes["x_lower"] == pytest.approx(fluxes["x_upper"], rel=1e-6)

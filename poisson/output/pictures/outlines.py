@@ -32,9 +32,16 @@ def draw_outlines(axes: Axes, problem: Problem, at: Mapping[int, float], shown: 
         return
     from poisson.problem.surfaces import Level
 
+    grid = problem.lattice
     x, y = (np.linspace(along[0], along[-1], POINTS) for along in shown.coordinates)
-    places = [np.full((POINTS, POINTS), at.get(axis, 0.0)) for axis in range(problem.lattice.dimension)]
+    places = [np.full((POINTS, POINTS), at.get(axis, 0.0)) for axis in range(grid.dimension)]
     places[shown.axes[0]], places[shown.axes[1]] = np.meshgrid(x, y)
+    beyond = np.zeros((POINTS, POINTS), dtype=bool)
+    if grid.angle is not None and shown.axes == (0, 1):  # r and phi are drawn in x and y
+        start, stop = grid.axes[1].interval
+        places[0], angle = np.hypot(*places[:2]), np.arctan2(places[1], places[0])
+        places[1] = start + np.mod(angle - start, 2.0 * np.pi)
+        beyond = (places[0] < grid.lower[0]) | (places[0] > grid.upper[0]) | (places[1] > stop)
     for number, body in enumerate(problem.bodies, start=1):
         try:
             level = Level(problem.lattice, f"body.{number}.inside", body.inside)
@@ -44,6 +51,7 @@ def draw_outlines(axes: Axes, problem: Problem, at: Mapping[int, float], shown: 
             values = np.broadcast_to(level.at(places), places[0].shape)
         else:
             values = interpolate(problem.lattice, level.values.reshape(problem.lattice.array_shape), places)
+        values = np.where(beyond, values.max(), values)
         if not values.min() <= 0.0 < values.max():
             continue
         if values.min() == 0.0:  # a part of a face, such as a patch

@@ -39,14 +39,16 @@ class CoarserProblems:
     carry the error of the finest grid along, and a comparison would not show it.
 
     `backend`: where the arrays are. `discretisation`: on the finest grid. `grids`: from the finer to the coarser one.
+    `problems`: the discretisations there, of the data that were loaded last.
     Raises `GridError` if an axis has too few nodes; `CaseError` if a coefficient is not finite on a coarser grid, or
     not positive.
     """
 
     def __init__(self, backend: Backend, discretisation: Discretisation) -> None:
         self._backend = backend
+        self.problems: tuple[Discretisation, ...] = tuple(_chain(backend, discretisation))
         grids = []
-        for coarser in _chain(backend, discretisation):
+        for coarser in self.problems:
             with _named(coarser):
                 operator = coarser.operator_on(backend)
             shape = operator.array_shape
@@ -60,7 +62,11 @@ class CoarserProblems:
 
         Raises `CaseError` if the data are not finite on a coarser grid.
         """
-        for coarser, grid in zip(_chain(self._backend, discretisation), self.grids, strict=True):
+        from poisson.discrete.discretisation import carry
+
+        before, self.problems = self.problems, tuple(_chain(self._backend, discretisation))
+        for coarser, last, grid in zip(self.problems, before, self.grids, strict=True):
+            carry(coarser.problem, last.problem)
             shape = grid.operator.array_shape
             with _named(coarser), coarser.agreed():
                 self._backend.assemble(shape, coarser.initial, grid.u)

@@ -4,6 +4,7 @@
 import itertools
 import math
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -55,6 +56,53 @@ ROUNDING = 16.0
 """The error by rounding is taken to be so many times eps max(abs(u))."""
 
 
+class Bar:
+    """The estimate of the errors of the grid and of the iterations, from differences between grids and iterates.
+
+    `ratios`: of the spacings of each pair of grids. `eps`: of the type of u.
+    """
+
+    def __init__(self, ratios: Sequence[float], eps: float) -> None:
+        self._ratios, self._eps = ratios, eps
+        # What the solutions on the coarser grids differ by, and what they may lack.
+        self.apart: float | None = None
+        self.lacking = 0.0
+        self._change: float | None = None
+        # Of the last cycles; a smoother may go through its sweeps in several.
+        self._contractions = deque([LEAST_CONTRACTION], maxlen=PERIOD)
+
+    def begin(self, contraction: float = LEAST_CONTRACTION) -> None:
+        """Begin a solve, for which a cycle on coarser grids was seen to leave a part of the error."""
+        self._change = None
+        self._contractions.clear()
+        self._contractions.append(contraction)
+
+    def judge(self, difference: float, change: float, largest: float) -> tuple[float, float, bool]:
+        """As `ErrorEstimate.judge`, from the difference to the first coarser grid, the last change of u, and u."""
+        if self._change:
+            self._contractions.append(change / self._change)
+        self._change = change
+        contraction = min(max(self._contractions), MOST_CONTRACTION)
+        error, order = self._discretisation(difference + self.lacking)
+        rounding = ROUNDING * self._eps * largest
+        algebraic = contraction / (1.0 - contraction) * change
+        goal = min(error, MOST_ALGEBRAIC * difference) if order >= 1.0 else OF_ROUGH * min(difference, largest)
+        return error + rounding, algebraic, algebraic <= goal + rounding
+
+    def _discretisation(self, difference: float) -> tuple[float, float]:
+        """The largest error by the grid, from the difference to the first coarser one, and the order observed."""
+        ratio = self._ratios[0]
+        if self.apart is None:
+            return SAFETY * difference / (ratio - 1.0), 1.0
+        error = difference / (ratio**ORDER - 1.0)
+        other = self.apart / ((self._ratios[1] ** ORDER - 1.0) * ratio**ORDER)
+        if other >= error:
+            return SAFETY * min(other, MOST_BEYOND * error), ORDER
+        order = math.log(self.apart / difference) / math.log(self._ratios[1]) if self.apart > 0.0 else -math.inf
+        counted = order if order >= SMOOTH else max(LEAST_ORDER, min(order, 1.0))
+        return SAFETY * difference / (ratio**counted - 1.0), order
+
+
 class ErrorEstimate:
     """The estimate of the error on the finest grid from the solutions on coarser grids, which also are its initial
     guess.
@@ -76,16 +124,10 @@ class ErrorEstimate:
         self._grids = [_Comparison(backend.bind(problem.operator), problem, settings) for problem in coarser.grids]
         operators = [operator, *(grid.operator for grid in self._grids)]
         pairs = list(itertools.pairwise(operators))
-        self._ratios = [_ratio(fine, coarse) for fine, coarse in pairs]
+        self._bar = Bar([ratio(fine, coarse) for fine, coarse in pairs], float(np.finfo(backend.dtype).eps))
         self._sampled = [backend.bind(Interpolation(fine, coarse, everywhere=True)) for fine, coarse in pairs]
         self._refined = [backend.bind(Interpolation(coarse, fine)) for fine, coarse in pairs]
         self._eps = float(np.finfo(backend.dtype).eps)
-        # What the solutions on the coarser grids differ by, and what they may lack.
-        self._apart: float | None = None
-        self._lacking = 0.0
-        self._change: float | None = None
-        # Of the last cycles; a smoother may go through its sweeps in several.
-        self._contractions = deque([LEAST_CONTRACTION], maxlen=PERIOD)
         # What the last iterate and this one differ by from the coarser solution, where that is known.
         self._last, self._now = self._grids[0].spare
 
@@ -93,7 +135,6 @@ class ErrorEstimate:
         """Solve on the coarser grids, and overwrite u, but for its fixed nodes, by the interpolated solution."""
         backend = self._backend
         contraction = LEAST_CONTRACTION
-        self._contractions.clear()
         below: Array | None = None
         for index, grid in reversed(list(enumerate(self._grids))):
             grid.begin()
@@ -101,19 +142,18 @@ class ErrorEstimate:
                 grid.start()
             else:
                 self._refined[index + 1].interpolate(below, grid.u)
-            factor, self._lacking = grid.solve(self._eps)
+            factor, self._bar.lacking = grid.solve(self._eps)
             contraction = max(contraction, factor)
             if below is not None:
                 coarse = self._grids[index + 1]
                 sampled = coarse.spare[0]
                 self._sampled[index + 1].interpolate(grid.u, sampled)
                 coarse.subtract(below, sampled)
-                self._apart = coarse.largest(sampled)
+                self._bar.apart = coarse.largest(sampled)
             below = grid.u
         assert below is not None
         self._refined[0].interpolate(below, u)
-        self._change = None
-        self._contractions.append(contraction)
+        self._bar.begin(contraction)
         self._last, self._now = self._grids[0].spare
         backend.fill(self._last, 0.0)
 
@@ -131,28 +171,7 @@ class ErrorEstimate:
         backend.axpby(-1.0, self._now, 1.0, self._last)
         change = grid.largest(self._last)
         self._last, self._now = self._now, self._last
-        if self._change:
-            self._contractions.append(change / self._change)
-        self._change = change
-        contraction = min(max(self._contractions), MOST_CONTRACTION)
-        error, order = self._discretisation(difference + self._lacking)
-        rounding = ROUNDING * self._eps * largest
-        algebraic = contraction / (1.0 - contraction) * change
-        goal = min(error, MOST_ALGEBRAIC * difference) if order >= 1.0 else OF_ROUGH * min(difference, largest)
-        return error + rounding, algebraic, algebraic <= goal + rounding
-
-    def _discretisation(self, difference: float) -> tuple[float, float]:
-        """The largest error by the grid, from the difference to the first coarser one, and the order observed."""
-        ratio = self._ratios[0]
-        if self._apart is None:
-            return SAFETY * difference / (ratio - 1.0), 1.0
-        error = difference / (ratio**ORDER - 1.0)
-        other = self._apart / ((self._ratios[1] ** ORDER - 1.0) * ratio**ORDER)
-        if other >= error:
-            return SAFETY * min(other, MOST_BEYOND * error), ORDER
-        order = math.log(self._apart / difference) / math.log(self._ratios[1]) if self._apart > 0.0 else -math.inf
-        counted = order if order >= SMOOTH else max(LEAST_ORDER, min(order, 1.0))
-        return SAFETY * difference / (ratio**counted - 1.0), order
+        return self._bar.judge(difference, change, largest)
 
 
 class _Comparison:
@@ -230,7 +249,7 @@ class _Comparison:
             remove_mean(self._operations, x, self._ones, self._norms)
 
 
-def _ratio(fine: Operator, coarse: Operator) -> float:
+def ratio(fine: Operator, coarse: Operator) -> float:
     """The least ratio of the spacings along the axes that have more than one node."""
     spacings = zip(fine.shape, fine.spacing, coarse.spacing, strict=True)
     return min(wide / narrow for nodes, narrow, wide in spacings if nodes > 1)

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.discrete.mask import without_links
 from poisson.discrete.operator import FIXED, Coefficients, Operator
+from poisson.discrete.share import numbers_of
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.axis import Axis
 from poisson.mesh.lattice import Lattice
@@ -323,14 +325,26 @@ def _coarsen(
 def _coarsen_mask(
     transfer: TransferOperations, fine: Coefficients, coarse: Coefficients, factor: float
 ) -> Coefficients:
-    """Coarsen c with its mask: a node is fixed where half of what it gathers from is, or all of its links are zero."""
+    """Coarsen c with its mask: a node is fixed where half of what it gathers from is, or all of its links are zero.
+
+    Where a grid is divided over processes, each of them has all of its values meanwhile.
+    """
     backend, tables = transfer.backend, transfer.transfer
-    c = np.asarray(backend.to_host(fine.c), dtype=np.float64)
+    lattice = tables.coarse.lattice
+
+    def fetched(array: Any, lattice: Lattice) -> NDArray[Any]:
+        """The values on the whole grid."""
+        return backend.sample(array, lattice, (1,) * lattice.dimension) if lattice.divided else backend.to_host(array)
+
+    if lattice.divided or tables.fine.lattice.divided:
+        tables = Transfer(*(replace(each, lattice=each.lattice.whole) for each in (tables.fine, tables.coarse)))
+    c = np.asarray(fetched(fine.c, transfer.transfer.fine.lattice), dtype=np.float64)
     part = tables.restricted(np.asarray(c < 0.0, dtype=np.float64))
     whole, found = tables.restricted(np.ones_like(c)), tables.restricted(np.maximum(c, 0.0)) / factor
-    links = tuple(backend.to_host(array) for array in coarse.links or ())
+    links = tuple(fetched(array, lattice) for array in coarse.links or ())
     held = part >= 0.5 * whole
     if links:
         held |= without_links(tables.coarse, links) & (found == 0.0)
-    backend.axpby(1.0, backend.from_host(np.where(held, FIXED, found)), 0.0, coarse.c)
+    own = np.where(held, FIXED, found)[np.ix_(*numbers_of(lattice))]
+    backend.axpby(1.0, backend.from_host(own), 0.0, coarse.c)
     return replace(coarse, fixed=int(np.count_nonzero(held[tables.coarse.lattice.free])))
