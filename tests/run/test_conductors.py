@@ -18,7 +18,7 @@ import poisson
 from poisson.cli import main
 from poisson.problem.given import Form
 from poisson.run.conductors import FACES
-from poisson.run.memory import Room, needs
+from poisson.run.memory import Free, Room, needs
 
 
 def sphere(*center: float, radius: float) -> dict[str, Any]:
@@ -382,7 +382,8 @@ def test_what_is_kept_for_bodies_that_float_is_counted() -> None:
     needed = []
     for each in (problem, held):
         solver = poisson.Solver(each, "cg", "numpy")
-        [_, need] = needs(solver._setup.local, Room.of(solver.request))
+        local = solver._setup.local
+        [_, need] = needs(local, Room.of(solver.request), Free(local))
         needed.append(need.size)
     assert needed[0] - needed[1] == pytest.approx(3 * 8 * 33**2, abs=1)
     assert poisson.capacitance(problem).converged

@@ -260,7 +260,7 @@ def test_memory_is_that_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the memory of the host each rank there has a share."""
     problem, room = on_box((33, 65)), 3 << 20
     monkeypatch.setattr("poisson.run.memory.LITTLE", 0)
-    monkeypatch.setattr("poisson.run.memory.host_memory", lambda: (room, room))
+    monkeypatch.setattr(NumpyBackend, "memory", lambda _: (room, room))
     poisson.solve(problem, "jacobi", "numpy", max_iterations=1)
     assert solved(problem, 2, method="jacobi", backend="numpy", max_iterations=1)[0].iterations == 1
     for error in raised(3, lambda comm: poisson.solve(problem, "jacobi", "numpy", comm=comm)):
