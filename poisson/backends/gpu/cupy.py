@@ -232,7 +232,7 @@ class CupyRuntime:
         self._streams = _Streams()
         self._stream = self._streams.main
         self._waiter = _Waiter()
-        self._caller = cp.cuda.Event(disable_timing=True)
+        self._caller, self._released = (cp.cuda.Event(disable_timing=True) for _ in range(2))
         ring = _rings.setdefault(self._device.id, Ring())
         self._staging = Staging(_StreamLink(self._device, self._stream, self._waiter), ring)
         if not _met:
@@ -276,7 +276,10 @@ class CupyRuntime:
         return now  # type: ignore[no-any-return]  # CuPy has no annotations
 
     def release(self) -> None:
-        cp.cuda.get_current_stream().wait_event(self._streams.now.record())
+        current, now = cp.cuda.get_current_stream(), self._streams.now
+        if current.ptr != now.ptr:
+            self._released.record(now)
+            current.wait_event(self._released)
 
     def fork(self) -> None:
         self._streams.fork()
