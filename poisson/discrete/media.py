@@ -52,6 +52,9 @@ def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:
     for axis, line in enumerate(problem.lattice.axes):
         place = lattice.array_axis(axis)
         own = cuts.axis == axis
+        if not line.wraps:  # the image of a link beyond a mirror is no other one
+            at = np.unravel_index(cuts.node, lattice.array_shape)[place]
+            own &= at != np.where(cuts.side == 1, line.nodes - 1, 0)
         numbers = np.unravel_index(cuts.node[own], lattice.array_shape)
         beside, where = list(numbers), list(numbers)
         for to, table in ((beside, line.neighbours), (where, line.link_numbers)):

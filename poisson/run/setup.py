@@ -143,6 +143,8 @@ class Setup:
 
     def method_for(self, *, guess: bool) -> Method:
         """The method for a solve with or without an initial guess, which a start on the coarsest grid would not use."""
+        # Where the solve stops at the discretisation error, the solution on a coarser grid is the guess in any case.
+        guess &= self.coarser is None
         if not guess or (settings := registry.method_of(self.settings).resuming(self.settings)) == self.settings:
             return self.method
         if self.resuming is None:
@@ -151,8 +153,8 @@ class Setup:
         return self.resuming
 
     def with_others(self, method: Method) -> Method:
-        """The method with those that go on where it stalls, if it was not asked for but chosen."""
-        if self.choice is None:
+        """The method with those that go on where it stalls, if it was chosen, and not asked for as by `stop`."""
+        if self.choice is None or self.coarser is not None:
             return method
 
         return ChosenMethod(self.stand_in, self.settings, method, partial(_method, self.stand_in))

@@ -224,6 +224,22 @@ def test_planes_of_dielectrics_are_exact_at_any_place(place: float) -> None:
     assert [solution.face_flux(face) for face in ("x_lower", "x_upper")] == pytest.approx([-flux, flux], rel=1e-10)
 
 
+@pytest.mark.parametrize("start", [0.02, 0.05, 0.08, 0.13])
+@pytest.mark.parametrize("shape", [(11,), (5, 11), (4, 5, 11)])
+def test_dielectrics_that_begin_in_the_link_next_to_a_wall_are_exact(shape: tuple[int, ...], start: float) -> None:
+    """A slab before a face with a flux: the image of the link that it cuts is not another cut of it."""
+    last = "xyz"[len(shape) - 1]
+    body = Body(f"abs({last} - {(start + 0.6) / 2}) < {(0.6 - start) / 2}", a=8.0)
+    walls: dict[str, Any] = {f"{last}_lower": {"neumann": 1.0}, f"{last}_upper": 0.0}
+    walls |= {"all": NO_FLOW} if len(shape) > 1 else {}
+    solution = poisson.solve(Problem.on_box(shape, boundary=walls, bodies=[body]), rtol=1e-13)
+    along = np.linspace(0.0, 1.0, 11)
+    parts = [np.clip(high - along, 0.0, high - low) for low, high in ((0.0, start), (start, 0.6), (0.6, 1.0))]
+    expected = parts[0] + parts[1] / 8.0 + parts[2]
+    expected = expected.reshape((-1,) + (1,) * (len(shape) - 1))
+    np.testing.assert_allclose(solution.u, np.broadcast_to(expected, solution.u.shape), atol=1e-11)
+
+
 @pytest.mark.parametrize(("dimension", "inner"), [(2, 80.0), (2, 0.1), (3, 5.0)])
 def test_dielectric_spheres_in_a_uniform_field_are_of_first_order(dimension: int, inner: float) -> None:
     """In the rms norm: harmonic means on cut links leave out the jump of the flux along a surface askew to the axes."""

@@ -150,7 +150,7 @@ def test_a_film_between_two_nodes_has_the_resistance_of_its_thickness(backend: A
     [
         (poisson.Body("abs(z - 0.4) < 0.01", a="r - 0.5"), r"body\.1\.a: -0\.5 at r = 0, z = 0.39; every value"),
         (poisson.Body("log(r - 0.5) < z", dirichlet=0.0), r"body\.1\.inside: nan at r = 0, z = 0; every value must be"),
-        (poisson.Body("r < 0.3", neumann="log(z - 2)"), r"body\.1\.neumann: nan at r = 0.30.*, z = .*; every value"),
+        (poisson.Body("r < 0.3", neumann="log(z - 2)"), r"body\.1\.neumann: nan at r = 0\.3, z = .*; every value"),
         (poisson.Body("r < 0.3", dirichlet="log(z - 0.5)"), r"body\.1\.dirichlet: nan at r = 0.3, z = 0.0625; every"),
     ],
 )

@@ -117,6 +117,14 @@ def test_a_solver_compares_the_data_of_each_call() -> None:
         alone = poisson.solve(problem.having(**given), **STOP)  # type: ignore[arg-type]
         np.testing.assert_allclose(found.u, alone.u, atol=1e-12)
         assert found.error_bar == pytest.approx(alone.error_bar, rel=1e-9)
+    # A charge, with no other data, and data of a face.
+    ball = Body("hypot(x - 0.4, y - 0.5) < 0.2", floating=True, charge=1.0)
+    for surface in ("shortley_weller", "symmetric"):
+        charged = poisson.solve(Problem.on_box((33, 33), bodies=[ball], surface=surface), **STOP)  # type: ignore[arg-type]
+        assert charged.status.success and charged.bodies["body1"]["charge"] == pytest.approx(1.0, abs=2e-2)
+        held = [Body(ball.inside, dirichlet=charged.bodies["body1"]["potential"])]
+        alone = poisson.solve(Problem.on_box((33, 33), bodies=held, surface=surface), **STOP)  # type: ignore[arg-type]
+        assert charged.error_bar == pytest.approx(alone.error_bar, rel=1e-3)
     floating = poisson.Solver(
         Problem.on_box((33, 33), bodies=[Body("hypot(x - 0.4, y - 0.5) < 0.2", floating=True)]), **STOP
     )
