@@ -154,6 +154,9 @@ class Charged(Protocol):
     def status(self) -> Status: ...
 
     @property
+    def iterations(self) -> int: ...
+
+    @property
     def bodies(self) -> Mapping[str, Mapping[str, float]]: ...
 
 
@@ -209,6 +212,9 @@ class Floating:
             if not ended:
                 matrix = np.array([charges(found) for found, _ in units]).T
                 self._influence = problem, matrix, tuple(u for _, u in units)
+                of_each = zip(self._bodies, units, strict=True)
+                each = ", ".join(f"{found.iterations} for {body.name}" for body, (found, _) in of_each)
+                log.info("solved with one body at 1 after the other, once for all calls; iterations: %s", each)
         if ended or self._influence is None:
             return Settled(problem, dict.fromkeys((body.name for body in self._bodies), 0.0), ())
         _, influence, solutions = self._influence

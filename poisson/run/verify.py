@@ -145,7 +145,7 @@ class _Direct:
     `rtol`: the tolerance of what is compared with it. Raises `ResourceError` if the grid is too large.
     """
 
-    status = Status.CONVERGED
+    status, iterations = Status.CONVERGED, 1
 
     def __init__(self, problem: Problem, rtol: float) -> None:
         self._rtol = rtol
