@@ -144,7 +144,7 @@ typedef struct {
     poisson_operator lattice;
     int64_t count;
     const uint32_t* places;
-    const int64_t* starts;
+    const int32_t* starts;
     const double* factors;
     int64_t stages;
     const int32_t* stage;

@@ -69,7 +69,8 @@ int64_t first_from(const poisson_clusters* c, int64_t place) {
 // large(n, blocks, end_of) for each other one, whose nodes up to end_of(k) belong to its block k.
 template <class Small, class Large>
 void for_each_group(const poisson_clusters* c, const Small& small, const Large& large) {
-    const int64_t *starts = c->starts, members = starts[c->count], blocks = (members + BLOCK - 1) / BLOCK;
+    const int32_t* const starts = c->starts;
+    const int64_t members = starts[c->count], blocks = (members + BLOCK - 1) / BLOCK;
     POISSON_THREADS(number, blocks, 4 * members, (), ()) {
         const int64_t end = first_from(c, (number + 1) * BLOCK);
         for (int64_t n = first_from(c, number * BLOCK); n < end; ++n)
@@ -113,10 +114,11 @@ void cycle(const poisson_clusters* c) {
 
 template <class T>
 poisson_status correct(const poisson_clusters* c, const T* r, T* u) {
-    if (!c || !r || !u || (c->count && (!c->places || !c->starts || !c->factors))) return POISSON_BAD_ARGUMENT;
+    if (!c || !r || !u || (c->count && (!c->places || !c->starts || !(c->factors || c->stages))))
+        return POISSON_BAD_ARGUMENT;
     if (c->count == 0) return POISSON_SUCCESS;
     const Groups<T> groups(c, r, u);
-    const int64_t* const starts = c->starts;
+    const int32_t* const starts = c->starts;
     double* const partial = partial_results(starts[c->count] / BLOCK + 1);
     if (!partial) return POISSON_OUT_OF_MEMORY;
     const auto sum_all = [&](int64_t n) { return groups.sum(starts[n], starts[n + 1]); };

@@ -30,7 +30,6 @@ from poisson.solvers.spectrum import rough_values
 if TYPE_CHECKING:
     from poisson.backends.base import Array, Backend, Operations
     from poisson.backends.stencils import StencilOperations
-    from poisson.discrete.clusters import Clusters
 
 Values = NDArray[np.float64]
 
@@ -55,11 +54,11 @@ PAYS, LEAST_TWICE = 500_000, {True: 16_000, False: 60_000}
 """... which pays where the finest grid has more nodes than the first number, on grids of more than the second: that of
 a host, or of a device, where a small grid takes the time of its launches."""
 
-MANY, LEAST_JOINT = 0.02, 100_000
-"""Where there are so many of these groups for each node, on a grid of more nodes than that, all of them and the single
-nodes between them have a correction together instead (`poisson.discrete.contracted`), on each grid, at the weakest
-threshold. On a device, where its stages are launches and its set-up on the host waits for copies, it has not been
-measured, and grids keep two visits."""
+MANY, COVERED, LEAST_JOINT = 0.02, 0.8, 100_000
+"""Where there are so many of these groups for each node, with so large a part of the nodes, on a grid of more nodes
+than that, in 2D, all of them and the single nodes between them have one correction together
+(`poisson.discrete.contracted`), on each grid, in place of all others. On a device, where its stages are launches and
+its set-up on the host waits for copies, it has not been measured, and grids keep two visits."""
 
 WEAK = 4.0
 """An axis whose median link is so many times weaker than that of the strongest axis keeps its nodes."""
@@ -98,22 +97,19 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         plain = StencilTransfer(stencil, halved, gathers=backend.gathers(stencil.lattice, halved))
         arrays = _arrays(before, len(levels), plain)
         transfer, product = _coarsened(backend, store, plain, *arrays)
-        # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
-        found = [full.clusters(threshold, LARGEST_PART) for threshold in thresholds[int(joint) :]]
+        found = [] if joint else [full.clusters(threshold, LARGEST_PART) for threshold in thresholds]
         if not levels:
             count, members, squares = found[0].size
             nodes = stencil.lattice.whole.nodes
-            large = squares > LARGE * members
-            on_host = backend.on_host and not stencil.lattice.divided
-            joint = large and count > MANY * nodes and nodes > LEAST_JOINT and on_host
+            large, many = squares > LARGE * members, count > MANY * nodes and members > COVERED * nodes
+            able = backend.on_host and not stencil.lattice.divided and stencil.dimension == 2
+            joint = able and large and many and nodes > LEAST_JOINT
             large = large and nodes > PAYS and not joint
-            found = found[int(joint) :]
         if joint:
-            found.insert(0, full.contracted_clusters(thresholds[0], LARGEST_PART))
-        groups: dict[tuple[int, ...], Clusters] = {}
-        for each in found:
-            groups.setdefault(each.size, each)
-        clusters = [backend.bind(each) for each in groups.values() if each.size[0]]
+            found = [full.contracted_clusters(thresholds[0], LARGEST_PART)]
+        # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
+        groups = {each.size: each for each in found if each.size[0]}
+        clusters = [backend.bind(each) for each in groups.values()]
         largest = largest_eigenvalue(full) if levels else LARGEST
         stencil = replace(transfer.coarse, coefficients=product)
         # The finest stencil is not kept.
