@@ -137,13 +137,21 @@ typedef struct {
 } poisson_weighted;
 
 /* `count` groups of nodes (poisson/discrete/clusters.py): of the nodes that lie at these places of an array, a group
- * has those from starts[n] on. */
+ * has those from starts[n] on. With `stages` > 0 their corrections are the last rows of the cycle of their graph
+ * (poisson/discrete/contracted.py) in place of factors: stage n has the rows from stage[n] on, and `values` has room
+ * for the sums of the groups and the rows. */
 typedef struct {
     poisson_operator lattice;
     int64_t count;
     const uint32_t* places;
-    const int64_t* starts;
+    const int32_t* starts;
     const double* factors;
+    int64_t stages;
+    const int32_t* stage;
+    const int32_t* entries;
+    const int32_t* columns;
+    const float* weights;
+    double* values;
 } poisson_clusters;
 
 /* `count` rows of a sparse matrix (poisson/discrete/sparse_rows.py): the places of their nodes in an array, where the

@@ -17,6 +17,7 @@ from poisson.backends.stencils import (
     StencilOperations,
     StencilTransferOperations,
 )
+from poisson.discrete.contracted import GraphCycle
 from poisson.discrete.full_stencil import FullStencil, Offset, StencilTransfer
 from poisson.mesh.lattice import Lattice
 
@@ -250,6 +251,18 @@ class NumpyClusters(ClusterOperations):
             return
         volumes = np.broadcast_to(clusters.lattice.volumes(), r.shape)
         weighted = volumes.ravel()[clusters.nodes] * r.ravel()[clusters.nodes].astype(np.float64)
-        corrections = clusters.factors * np.add.reduceat(weighted, clusters.starts[:-1])
+        sums = np.add.reduceat(weighted, clusters.starts[:-1])
+        corrections = clusters.factors * sums if clusters.cycle is None else _cycled(clusters.cycle, sums)
         places = np.unravel_index(clusters.nodes, u.shape)
         u[places] += np.repeat(corrections, np.diff(clusters.starts)).astype(u.dtype)
+
+
+def _cycled(cycle: GraphCycle, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The corrections of groups from their sums."""
+    count = sums.size
+    values = np.concatenate([sums, np.zeros(cycle.rows)])
+    for first, last in itertools.pairwise(cycle.stages):
+        begin, end = cycle.starts[first], cycle.starts[last]
+        terms = cycle.weights[begin:end].astype(np.float64) * values[cycle.columns[begin:end]]
+        values[count + first : count + last] = np.add.reduceat(terms, cycle.starts[first:last] - begin)
+    return values[-count:]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.discrete.clusters import Clusters, clusters_of
+from poisson.discrete.clusters import Clusters, clusters_of, contracted_clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.mesh.grid import SLAB_NODES, over_slabs
@@ -119,6 +119,11 @@ class StencilOperations(ABC):
         """
         return clusters_of(self.stencil, self.backend.to_host(self.stencil.coefficients), threshold, part)
 
+    def contracted_clusters(self, threshold: float, part: float = 1.0) -> Clusters:
+        """These groups and all other free nodes, with a cycle for their graph (`poisson.discrete.contracted`)."""
+        coefficients = self.backend.to_host(self.stencil.coefficients)
+        return contracted_clusters(self.stencil, coefficients, threshold, part)
+
 
 class StencilTransferOperations(ABC):
     """The operations between the two grids of a `StencilTransfer`.
@@ -178,7 +183,8 @@ class ClusterOperations(ABC):
     def correct_clusters(self, r: Array, u: Array) -> None:
         """u = u + factor_k Σ_{i in k} w_i r_i at the nodes of each group k; the others keep their values.
 
-        w are the control volumes. The sums are in float64, in an order that is the same on every run.
+        With a cycle for the graph of the groups its last rows are added instead, which follow from these sums. w are
+        the control volumes. The sums are in float64, in an order that is the same on every run.
         """
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.contracted import GraphCycle
 from poisson.mesh.lattice import Lattice
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class Clusters:
     backend copies NumPy arrays to where its own are. `starts` (int64 array, shape (groups + 1,)): where each group
     begins in `nodes`, and their end. `factors` (float64 array, shape (groups,)): 0.7 / (Zᵀ V A Z) of each. `across`:
     of a part, the groups that other parts have nodes of. `of_all`: `size`, if it does not follow from the arrays.
-    `divided`: what the backend that found them has made of them for their correction.
+    `divided`: what the backend that found them has made of them for their correction. `cycle`: for corrections of all
+    groups together, in place of the factors.
     """
 
     lattice: Lattice
@@ -48,6 +50,7 @@ class Clusters:
     across: Across | None = None
     of_all: tuple[int, int, int] | None = None
     divided: Any = None
+    cycle: GraphCycle | None = None
 
     def __post_init__(self) -> None:
         if self.nodes.dtype != np.int32 or self.starts.dtype != np.int64 or self.factors.dtype != np.float64:
@@ -88,48 +91,96 @@ class Across:
     factors: NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class _Joined:
+    """Groups of nodes that strong links join: link > threshold √(d_i d_j), with d = diag(V A); a fixed node is alone.
+
+    `label`: the group of each node. `links`: of each offset the nodes at both ends of its links, and their values.
+    `sizes`: how many nodes a group has. `diagonal`, `loose`: the sums of d over each group, and of what holds it: its
+    excess and the links that leave it, of which nothing cancels.
+    """
+
+    label: NDArray[Any]
+    links: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]
+    sizes: NDArray[np.int64]
+    diagonal: NDArray[np.float64]
+    loose: NDArray[np.float64]
+
+    @staticmethod
+    def of(stencil: FullStencil, coefficients: NDArray[Any], threshold: float) -> _Joined:
+        from scipy import sparse  # 0.1 s
+        from scipy.sparse.csgraph import connected_components
+
+        lattice = stencil.lattice
+        free = np.zeros(lattice.array_shape, dtype=bool)
+        free[lattice.free] = True
+        numbers = np.arange(free.size).reshape(free.shape)
+        excess = coefficients[0].astype(np.float64).ravel()
+        diagonal, links = excess.copy(), []
+        for offset, link in zip(stencil.offsets, coefficients[1:].astype(np.float64), strict=True):
+            place = tuple(range(free.ndim))
+            neighbours = np.roll(numbers, [-step for step in reversed(offset)], place)
+            here = np.flatnonzero(link)  # there is none across a face
+            there, values = neighbours.ravel()[here], link.ravel()[here]
+            diagonal += np.bincount(here, values, free.size)
+            diagonal += np.bincount(there, values, free.size)
+            links.append((here, there, values))
+        root, held = np.sqrt(np.where(diagonal > 0.0, diagonal, np.inf)), free.ravel()
+        ends = [(here[strong], there[strong]) for here, there, values in links
+                for strong in [(values > threshold * root[here] * root[there]) & held[here] & held[there]]]  # fmt: skip
+        one, other = (np.concatenate(part) for part in zip(*ends, strict=True))
+        graph = sparse.coo_array((np.ones(one.size, dtype=bool), (one, other)), shape=(free.size, free.size))
+        groups, label = connected_components(graph, directed=False)
+        loose: Any = np.bincount(label, excess, groups)
+        for here, there, values in links:
+            leaving = label[here] != label[there]
+            for end in (here, there):
+                loose += np.bincount(label[end[leaving]], values[leaving], groups)
+        of_groups: Any = np.bincount(label, diagonal, groups)
+        return _Joined(label, links, np.bincount(label, minlength=groups), of_groups, loose)
+
+    def groups(self, lattice: Lattice, kept: NDArray[np.bool_], factors: NDArray[np.float64]) -> Clusters:
+        """Some of the groups, with their factors."""
+        from scipy import sparse
+
+        members = np.flatnonzero(kept[self.label])
+        places, shape = (self.label[members], members), (kept.size, self.label.size)
+        nodes = sparse.csr_array((np.ones(members.size, dtype=bool), places), shape=shape).indices
+        starts = np.concatenate([[0], np.cumsum(self.sizes[kept])])
+        return Clusters(lattice, nodes.astype(np.int32), starts.astype(np.int64), factors)
+
+
 def clusters_of(stencil: FullStencil, coefficients: NDArray[Any], threshold: float, part: float = 1.0) -> Clusters:
-    """The components of two nodes or more that strong links join: link > threshold √(d_i d_j), with d = diag(V A).
+    """The components of two nodes or more that strong links join.
 
     Fixed nodes belong to none, nor do nodes without an equation.
 
     `stencil`: A. `coefficients` (array of the shape of `FullStencil.stack`): its coefficients on the host. `threshold`:
     between 0 and 1. `part`: of all nodes that a group has at most; larger ones have no correction.
     """
-    from scipy import sparse  # 0.1 s
-    from scipy.sparse.csgraph import connected_components
+    joined = _Joined.of(stencil, coefficients, threshold)
+    kept = (joined.sizes > 1) & (joined.sizes <= part * joined.label.size) & (joined.loose > LOOSE * joined.diagonal)
+    return joined.groups(stencil.lattice, kept, DAMPING / joined.loose[kept])
 
-    lattice = stencil.lattice
-    free = np.zeros(lattice.array_shape, dtype=bool)
-    free[lattice.free] = True
-    numbers = np.arange(free.size).reshape(free.shape)
-    diagonal = coefficients[0].astype(np.float64)
-    links = []
-    for offset, link in zip(stencil.offsets, coefficients[1:].astype(np.float64), strict=True):
-        place = tuple(range(free.ndim))
-        neighbours = np.roll(numbers, [-step for step in reversed(offset)], place)
-        here = np.flatnonzero(link)  # there is none across a face
-        there, values = neighbours.ravel()[here], link.ravel()[here]
-        diagonal += np.bincount(here, values, free.size).reshape(free.shape)
-        diagonal += np.bincount(there, values, free.size).reshape(free.shape)
-        links.append((here, there, values))
-    positive, held = np.where(diagonal > 0.0, diagonal, np.inf), free.ravel()
-    root = np.sqrt(positive.ravel())
-    ends = [(here[strong], there[strong]) for here, there, values in links
-            for strong in [(values > threshold * root[here] * root[there]) & held[here] & held[there]]]  # fmt: skip
-    one, other = (np.concatenate(part) for part in zip(*ends, strict=True))
-    graph = sparse.coo_array((np.ones(one.size, dtype=bool), (one, other)), shape=(free.size, free.size))
-    groups, label = connected_components(graph, directed=False)
-    # What holds a group is its excess and the links that leave it: nothing cancels.
-    loose = np.bincount(label, coefficients[0].astype(np.float64).ravel(), groups)
-    for here, there, values in links:
-        leaving = label[here] != label[there]
-        for end in (here, there):
-            loose += np.bincount(label[end[leaving]], values[leaving], groups)
-    sizes = np.bincount(label, minlength=groups)
-    kept = (sizes > 1) & (sizes <= part * sizes.sum()) & (loose > LOOSE * np.bincount(label, diagonal.ravel(), groups))
-    nodes = np.flatnonzero(kept[label])
-    nodes = nodes[np.argsort(label[nodes], kind="stable")]
-    sizes = np.bincount(label[nodes], minlength=groups)[kept]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    return Clusters(lattice, nodes.astype(np.int32), starts.astype(np.int64), DAMPING / loose[kept])
+
+def contracted_clusters(
+    stencil: FullStencil, coefficients: NDArray[Any], threshold: float, part: float = 1.0
+) -> Clusters:
+    """The groups of `clusters_of`, and each other free node as a group of its own, with a cycle for their graph."""
+    from scipy import sparse
+
+    joined = _Joined.of(stencil, coefficients, threshold)
+    free = np.zeros(stencil.array_shape, dtype=bool)
+    free[stencil.lattice.free] = True
+    kept = (joined.sizes <= part * joined.label.size) & (joined.loose > LOOSE * joined.diagonal)
+    kept &= np.bincount(joined.label, free.ravel(), kept.size) > 0.0
+    number = np.where(kept, np.cumsum(kept) - 1, -1)[joined.label]
+    entries = [(one[across], other[across], values[across]) for here, there, values in joined.links
+               for one, other in [(number[here], number[there])]
+               for across in [(one != other) & (one >= 0) & (other >= 0)]]  # fmt: skip
+    one, other, values = (np.concatenate(each) for each in zip(*entries, strict=True))
+    held, every = joined.loose[kept], np.arange(np.count_nonzero(kept))
+    rows, columns = np.concatenate([one, other, every]), np.concatenate([other, one, every])
+    graph = sparse.csr_array((np.concatenate([-values, -values, held]), (rows, columns)), shape=(every.size,) * 2)
+    groups = joined.groups(stencil.lattice, kept, np.ones(every.size))
+    return replace(groups, cycle=GraphCycle.of(graph))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.errors import CaseError
-from poisson.mesh.grid import SLAB_NODES, over_slabs, true_at
+from poisson.mesh.grid import LEAST_SLABS, SLAB_NODES, over_slabs, slabs, true_at
 from poisson.words import quantity
 
 if TYPE_CHECKING:
@@ -282,18 +282,55 @@ def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) ->
     return found
 
 
-def labelled(free: NDArray[np.bool_], wraps: Sequence[int]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+def labelled(
+    free: NDArray[np.bool_], wraps: Sequence[int], threads: int = 1
+) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """The parts that neighbours form where an array is true, and which of them the axes that wrap join.
 
-    Returns: `labels`: from 1, by the part within the array; 0 elsewhere. `seams`: for each axis that wraps the pairs of
-    labels at its last and at its first node.
+    Returns: `labels`: from 1, by the part within the array in the order of the first nodes; 0 elsewhere. `seams`: for
+    each axis that wraps the pairs of labels at its last and at its first node.
     """
     from scipy.ndimage import label
 
-    labels: NDArray[Any] = label(free)[0]
-    seams = []
-    for place in wraps:
-        last, first = (labels.take(end, axis=place).ravel().astype(np.int64) for end in (-1, 0))
-        pairs = np.unique((last << 32 | first)[(last > 0) & (first > 0)])
-        seams.append(np.stack([pairs >> 32, pairs & 0xFFFFFFFF]))
-    return labels, seams
+    labels = np.empty(free.shape, dtype=np.int32 if free.size < 1 << 31 else np.int64)
+    limit = max(SLAB_NODES, free.size // (LEAST_SLABS * threads))
+    if threads == 1 or free.size < LEAST_SLABS * limit:
+        label(free, output=labels)
+    else:
+        _label_slabs(free, labels, threads, limit)
+    return labels, [_pairs(labels.take(-1, axis=place), labels.take(0, axis=place)) for place in wraps]
+
+
+def _pairs(last: NDArray[Any], first: NDArray[Any]) -> NDArray[Any]:
+    """The labels of neighbours, two rows, each pair once."""
+    last, first = (each.ravel().astype(np.int64) for each in (last, first))
+    pairs = np.unique((last << 32 | first)[(last > 0) & (first > 0)])
+    return np.stack([pairs >> 32, pairs & 0xFFFFFFFF])
+
+
+def _label_slabs(free: NDArray[np.bool_], labels: NDArray[Any], threads: int, limit: int) -> None:
+    """Label each slab of an array on its own, in threads, and join what meets between slabs."""
+    from scipy.ndimage import label
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    counts = over_slabs(
+        free.shape, lambda start, stop: label(free[start:stop], output=labels[start:stop]), threads, limit
+    )
+    starts = [start for start, _ in slabs(free.shape, limit)]
+    before = [0, *np.cumsum(counts).tolist()]
+    joined = [np.zeros((2, 0), dtype=np.int64)]
+    for number, start in enumerate(starts[1:], start=1):
+        pairs = _pairs(labels[start - 1], labels[start])
+        joined.append(pairs - 1 + np.array([[before[number - 1]], [before[number]]]))
+    rows, columns = np.concatenate(joined, axis=1)
+    graph = coo_array((np.ones(rows.size, dtype=bool), (rows, columns)), shape=(before[-1],) * 2)
+    # Labels ascend with the first nodes in each slab and from slab to slab, and components with their first labels.
+    part = connected_components(graph, directed=False)[1].astype(labels.dtype) + 1
+
+    def renumber(start: int, stop: int) -> None:
+        number = starts.index(start)
+        own = np.append(labels.dtype.type(0), part[before[number] : before[number + 1]])
+        labels[start:stop] = own.take(labels[start:stop])
+
+    over_slabs(free.shape, renumber, threads, limit)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PackageMissing
+from poisson.mesh.grid import over_slabs
 from poisson.plain import require_file
 
 SUFFIXES = (".png", ".tif", ".tiff")
@@ -45,11 +46,16 @@ def in_phases(labels: NDArray[Any], phases: Phases, name: str) -> NDArray[np.flo
     """
     known, values = (np.array(each) for each in zip(*phases, strict=True))
     if known.size <= FEW:
-        found, there = np.empty(labels.shape), 0
-        for label, value in phases:
-            np.copyto(found, value, where=(here := labels == label))
-            there += int(np.count_nonzero(here))
-        if there == labels.size:
+        found = np.empty(labels.shape)
+
+        def fill(start: int, stop: int) -> int:
+            there = 0
+            for label, value in phases:
+                np.copyto(found[start:stop], value, where=(here := labels[start:stop] == label))
+                there += int(np.count_nonzero(here))
+            return there
+
+        if sum(over_slabs(labels.shape, fill)) == labels.size:
             return found
     place = np.minimum(np.searchsorted(known, labels), known.size - 1)
     if (wrong := known[place] != labels).any():

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson import __version__
+from poisson.backends.processors import default_threads
 from poisson.case import Case
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.mask import labelled
@@ -198,7 +199,9 @@ def effective(
     def make(problem: Problem) -> Solver:
         return Solver(problem, method, backend, precision, **options)
 
-    found = _effective(problem, known, make, observer_of(observer))
+    threads = options.get("threads")
+    threads = threads if isinstance(threads, int) and threads > 0 else None  # a wrong one the solver refuses
+    found = _effective(problem, known, make, observer_of(observer), threads)
     for solution in chain(*found.solutions.values()):
         judged(solution, strict=strict, speaks=True)
     return found
@@ -215,7 +218,11 @@ def effective_of(case: Case, observer: Observer | None = None) -> Effective:
     if problem.c != 0.0:
         raise CaseError("equation.c: a cell has no losses; allowed here: 0")
     phases = problem.a.phases if isinstance(problem.a, FieldFile) else None
-    return _effective(problem, phases or (), lambda other: Solver.of(replace(case, problem=other)), observer)
+
+    def make(other: Problem) -> Solver:
+        return Solver.of(replace(case, problem=other))
+
+    return _effective(problem, phases or (), make, observer, case.run.threads)
 
 
 def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None) -> Problem:
@@ -240,43 +247,56 @@ def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None) -> Pr
 
 
 def _effective(
-    problem: Problem, phases: Phases, make: Callable[[Problem], Solver], observer: Observer | None
+    problem: Problem, phases: Phases, make: Callable[[Problem], Solver], observer: Observer | None, threads: int | None
 ) -> Effective:
     start = time.perf_counter()
+    threads = threads or default_threads()
     lattice = problem.lattice
     names = AXES[: lattice.dimension]
     a = Discretisation(problem).a(np, 0, lattice.array_shape[0])
     tensor = np.zeros((lattice.dimension,) * 2)
     solutions: dict[str, tuple[Solution, ...]] = dict.fromkeys(names, ())
-    conducting = visited = int(np.count_nonzero(a))
+    conducting = visited = sum(over_slabs(a.shape, lambda start, stop: int(np.count_nonzero(a[start:stop])), threads))
     parts = [(problem, a, list(range(lattice.dimension)))]
     if conducting < a.size:
-        parts = [(replace(problem, a=ArrayField(part)), part, axes) for part, axes in _through(a)]
-        visited = sum(int(np.count_nonzero(part)) for _, part, _ in parts)
+        through = list(_through(a, threads))
+        parts = [(replace(problem, a=ArrayField(part)), part, axes) for part, axes, _ in through]
+        visited = sum(voxels for _, _, voxels in through)
     for cell, part, axes in parts:
         solver = make(cell)
-        xp, threads = solver.backend.array_module, solver.backend.threads
-        links = _Links(xp, xp.asarray(part), problem, threads if xp is np else 1)
+        xp = solver.backend.array_module
+        links = _Links(xp, xp.asarray(part), problem, solver.backend.threads if xp is np else 1)
         for axis in axes:
             solutions[names[axis]] += (solver.keep_on(None, observer, None, f=links.source(axis)),)
         potentials = [xp.asarray(solutions[names[axis]][-1].u, dtype=float) for axis in axes]
         for (j, k), energy in links.energies(dict(zip(axes, potentials, strict=True))).items():
             tensor[j, k] += energy / a.size
     tensor += np.triu(tensor, 1).T
-    counts = {value: int(np.count_nonzero(a == value)) / a.size for value in sorted({value for _, value in phases})}
+    counts = _fractions(a, sorted({value for _, value in phases}), threads)
     present = {value: part for value, part in counts.items() if part > 0.0}
     values, weights = (np.array(list(present)), list(present.values())) if present else (a, None)
     bounds = _bounds(values, weights, a.ndim)
     return Effective(tensor, bounds, counts, conducting - visited, solutions, time.perf_counter() - start)
 
 
-def _through(a: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], list[int]]]:
-    """Where a > 0 forms connected parts with a path through the periodic cell: a there alone, and along which axes.
+def _fractions(a: NDArray[np.float64], values: list[float], threads: int) -> dict[float, float]:
+    """The part of all voxels that have each value."""
+
+    def count(start: int, stop: int) -> list[int]:
+        return [int(np.count_nonzero(a[start:stop] == value)) for value in values]
+
+    counts = zip(*over_slabs(a.shape, count, threads), strict=True)
+    return {value: sum(each) / a.size for value, each in zip(values, counts, strict=False)}
+
+
+def _through(a: NDArray[np.float64], threads: int) -> Iterator[tuple[NDArray[np.float64], list[int], int]]:
+    """Where a > 0 forms connected parts with a path through the periodic cell: a there alone, along which axes, and
+    its voxels.
 
     Every pair of labels at a seam leads from one cell to the next one. A part has a path through where two ways to one
     label end in different cells.
     """
-    labels, seams = labelled(a > 0.0, range(a.ndim))
+    labels, seams = labelled(a > 0.0, range(a.ndim), threads)
     steps: dict[int, list[tuple[int, NDArray[np.int64]]]] = defaultdict(list)
     for place, pairs in enumerate(seams):
         step = np.eye(a.ndim, dtype=np.int64)[a.ndim - 1 - place]
@@ -298,7 +318,14 @@ def _through(a: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], list
         if axes.any():
             chosen = np.zeros(labels.max() + 1, dtype=bool)
             chosen[part] = True
-            yield np.where(chosen.take(labels), a, 0.0), np.flatnonzero(axes).tolist()
+            found = np.zeros_like(a)
+
+            def copy(start: int, stop: int, chosen: Any = chosen, found: Any = found) -> int:
+                there = chosen.take(labels[start:stop])
+                np.copyto(found[start:stop], a[start:stop], where=there)
+                return int(np.count_nonzero(there))
+
+            yield found, np.flatnonzero(axes).tolist(), sum(over_slabs(a.shape, copy, threads))
 
 
 @dataclass

@@ -92,6 +92,9 @@ FURTHER_KERNELS = {
     *("clusters_begin", "clusters_join", "clusters_label", "clusters_collect", "clusters_start", "clusters_divide"),
     *(
         "clusters_hold",
+        "clusters_sum",
+        "clusters_cycle",
+        "clusters_spread",
         "links_median",
         "parts_begin",
         "parts_join",
@@ -304,7 +307,8 @@ def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
 def test_the_structures_have_the_fields_of_the_header() -> None:
     text = without_comments(HEADER)
     pointers = ("double*", "const int32_t*", "const double*", "const void*", "const poisson_line* const*")
-    scalars = {**SCALARS, **dict.fromkeys((*pointers, "const uint32_t*", "const int64_t*"), c_void_p), **STRUCTURES}
+    further = ("const uint32_t*", "const int64_t*", "const float*")
+    scalars = {**SCALARS, **dict.fromkeys((*pointers, *further), c_void_p), **STRUCTURES}
     scalars["const poisson_convolution*"] = ctypes.POINTER(ConvolutionStructure)
     assert set(re.findall(r"\} (\w+);", text)) == {*STRUCTURES, "poisson_status"}
     for name, structure in STRUCTURES.items():

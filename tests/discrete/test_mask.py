@@ -13,7 +13,7 @@ from support.axes import D, Example, N, P, dense, example, fixed_nodes, uniform
 from support.multigrid import solver_of
 
 from poisson.backends.numpy import NumpyBackend
-from poisson.discrete.mask import masked
+from poisson.discrete.mask import labelled, masked
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import Axis
@@ -261,3 +261,17 @@ def test_fixed_nodes_of_faces_are_not_counted_twice() -> None:
     everything = masked(operator, np.ones(operator.array_shape, dtype=bool), np.asarray, np.array)
     assert everything.unknowns == 0 and everything.fixed == operator.lattice.unknowns
     assert sum(len(fixed_nodes(line.axis)) for line in lines) == 2
+
+
+@pytest.mark.parametrize(("shape", "part"), [((40, 7, 9), 0.35), ((40, 7, 9), 0.02), ((61, 30), 0.6), ((200,), 0.7)])
+def test_labels_in_threads_are_those_of_one(
+    shape: tuple[int, ...], part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many slabs, with parts that meet in several of them and parts that reach through all."""
+    free, wraps = np.random.default_rng(0).random(shape) < part, range(len(shape))
+    labels, seams = labelled(free, wraps)
+    monkeypatch.setattr("poisson.discrete.mask.SLAB_NODES", 3 * free[0].size)
+    found, met = labelled(free, wraps, 2)
+    assert found.dtype == labels.dtype and labels.max() > 1
+    assert np.array_equal(found, labels)
+    assert all(np.array_equal(one, other) for one, other in zip(seams, met, strict=True))

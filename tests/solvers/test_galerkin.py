@@ -86,6 +86,20 @@ def test_coarse_grids_are_visited_twice_where_groups_are_large(monkeypatch: pyte
     assert [once, [solved(operations).iterations for operations in cases]] == [[14, 9, 17], [10, 9, 17]]
 
 
+def test_large_groups_that_are_many_are_corrected_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of spots on half of the nodes, with the same bits at every run; those of blobs, which are few, are not."""
+    library = backends.create("openmp", np.float64, 2)
+    cases = [operator_of(composite(name, 257, 2, 1e6), backend=library) for name in ("spots 0.5", "blobs 0")]
+    apart = [solved(operations).iterations for operations in cases]
+    monkeypatch.setattr("poisson.solvers.multigrid.galerkin.LEAST_JOINT", 60_000)
+    levels = [galerkin_levels(operations)[:-1] for operations in cases]
+    joint = [[bool(level.clusters and level.clusters[0].clusters.cycle) for level in each] for each in levels]
+    assert all(joint[0]) and not any(joint[1])
+    together = [solved(operations) for operations in (*cases, cases[0])]
+    assert [apart, [each.iterations for each in together]] == [[30, 15], [28, 15, 28]]
+    assert together[0].history == together[2].history
+
+
 def test_iterations_up_to_jumps_of_ten_to_the_tenth() -> None:
     counts = [solved(operator_of(composite("spots 0.5", 65, 2, 10.0**k))).iterations for k in (3, 6, 8, 10)]
     assert counts == [16, 19, 20, 26]

@@ -10,7 +10,7 @@ import numpy as np
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.discrete.clusters import Clusters, clusters_of
+from poisson.discrete.clusters import Clusters, clusters_of, contracted_clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.mesh.lattice import Lattice
 from support.operators import random_array
@@ -80,10 +80,11 @@ def weighted_on(backend: Backend, lattice: Lattice, bare: bool) -> Iterator[Sten
 
 
 def clusters_on(lattice: Lattice) -> Iterator[Clusters]:
-    """Clusters of few nodes and of nearly all of them, and none."""
+    """Clusters of few nodes and of nearly all of them, and none; and with the graph of all of them, on two levels."""
     stencil = _kept(lattice, jump=3.0, holes=-0.8)
     for threshold in (0.02, 0.4, 1.0):
         yield clusters_of(stencil, np.asarray(stencil.coefficients), threshold)
+    yield contracted_clusters(stencil, np.asarray(stencil.coefficients), 0.4)
 
 
 def _on(backend: Backend, stencil: FullStencil, dtype: Any) -> FullStencil:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Strong clusters on the gpu backend: how they are found, and their correction."""
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from poisson.backends.gpu.shapes import WEIGHTS_SHAPE
 from poisson.backends.gpu.tables import on_device, tabulated, zeros
 from poisson.backends.stencils import ClusterOperations
 from poisson.discrete.clusters import DAMPING, LOOSE, Clusters
+from poisson.discrete.contracted import GraphCycle
 from poisson.discrete.operator import Operator
 from poisson.mesh.lattice import Lattice
 
@@ -23,8 +25,10 @@ SMALL = 64
 """The most nodes of a small cluster."""
 PIECE = 4096
 """The nodes of a piece of a large cluster, which a block takes."""
+ROW_TEAM = 16
+"""Threads of a row of a cycle."""
 THREADS = WEIGHTS_SHAPE.block_x * WEIGHTS_SHAPE.block_y
-SIZES = (f"-DTEAM={TEAM}", f"-DSMALL={SMALL}", f"-DPIECE={PIECE}")
+SIZES = (f"-DTEAM={TEAM}", f"-DSMALL={SMALL}", f"-DPIECE={PIECE}", f"-DROW_TEAM={ROW_TEAM}")
 
 
 class Groups:
@@ -53,7 +57,7 @@ class Groups:
 
 
 class GpuClusters(ClusterOperations):
-    """Launches of the kernels in clusters.hip: one, or where a cluster has several pieces two."""
+    """Launches of the kernels in clusters.hip: one, or where a cluster has several pieces two; several with a cycle."""
 
     backend: Launcher
 
@@ -65,15 +69,29 @@ class GpuClusters(ClusterOperations):
         self._factors = on_device(backend, clusters.factors)
         self._corrections = zeros(backend, self._groups.pieces)
         self._geometry = (*nodes.constants[:4], *self._groups.arguments, *nodes.widths)
+        if cycle := clusters.cycle:
+            self._values = backend.runtime.allocate(clusters.count + cycle.rows, np.dtype(np.float64))
+            self._tables = tuple(on_device(backend, each) for each in (cycle.starts, cycle.columns, cycle.weights))
 
     def correct_clusters(self, r: Array, u: Array) -> None:
         groups = self._groups
+        if self.clusters.cycle is not None:
+            self._correct_together(self.clusters.cycle, r, u)
+            return
         if groups.teams + groups.pieces:
             arguments = (r, u, self._factors, self._corrections, *self._geometry)
             self._launch("correct_clusters", groups.teams + groups.pieces, arguments)
         if groups.several:
             arguments = (u, self._corrections, *self._geometry)
             self._launch("clusters_add", groups.pieces, arguments)
+
+    def _correct_together(self, cycle: GraphCycle, r: Array, u: Array) -> None:
+        blocks, count = self._groups.teams + self._groups.pieces, self.clusters.count
+        self._launch("clusters_sum", blocks, (r, self._values, *self._geometry))
+        for first, last in itertools.pairwise(cycle.stages):
+            rows = blocks_for(last - first, THREADS // ROW_TEAM)
+            self._launch("clusters_cycle", rows, (self._values, *self._tables, *map(np.int32, (count, first, last))))
+        self._launch("clusters_spread", blocks, (u, self._values[cycle.rows :], *self._geometry))
 
     def _launch(self, name: str, blocks: int, arguments: tuple[Any, ...]) -> None:
         defines = (*tabulated(self._operator), *SIZES)

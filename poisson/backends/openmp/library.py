@@ -115,9 +115,9 @@ class ClustersStructure(Structure):
     _fields_ = (
         ("lattice", OperatorStructure),
         ("count", c_int64),
-        ("places", c_void_p),
-        ("starts", c_void_p),
-        ("factors", c_void_p),
+        *((name, c_void_p) for name in ("places", "starts", "factors")),
+        ("stages", c_int64),
+        *((name, c_void_p) for name in ("stage", "entries", "columns", "weights", "values")),
     )
 
 

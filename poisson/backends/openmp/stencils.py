@@ -111,7 +111,15 @@ class OpenmpClusters(ClusterOperations):
         places = rows.astype(np.uint32) * np.uint32(lattice.pitch) + columns.astype(np.uint32)
         structure = ClustersStructure(lattice=lattice, count=clusters.count)
         tables: list[DeviceArray] = []
-        for field, values in (("places", places), ("starts", clusters.starts), ("factors", clusters.factors)):
+        arrays = {"places": places, "starts": clusters.starts.astype(np.int32)}
+        if (cycle := clusters.cycle) is None:
+            arrays["factors"] = clusters.factors
+        else:
+            structure.stages, values = len(cycle.stages) - 1, np.empty(clusters.count + cycle.rows)
+            stage = np.array(cycle.stages, np.int32)
+            arrays |= {"stage": stage, "entries": cycle.starts, "columns": cycle.columns, "weights": cycle.weights}
+            arrays |= {"values": values}
+        for field, values in arrays.items():
             if values.size:
                 tables.append(backend.table(values, values.dtype))
                 setattr(structure, field, tables[-1].pointer)

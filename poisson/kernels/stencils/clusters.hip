@@ -5,12 +5,13 @@
 // has where each begins. A small cluster has a team of TEAM lanes, and a large one a block for each piece of PIECE
 // members, of which the last to come joins the sums. Sums are in float64, and have the same bits at every run.
 //
-// Options: TEAM, SMALL (the most members of a small cluster), PIECE.
+// Options: TEAM, SMALL (the most members of a small cluster), PIECE, ROW_TEAM (lanes of a row of a cycle).
 
 #ifndef TEAM
 #define TEAM 8
 #define SMALL 64
 #define PIECE 4096
+#define ROW_TEAM 16
 #endif
 
 typedef unsigned long long count_t;
@@ -144,6 +145,56 @@ KERNEL poisson_clusters_add(real* u, const double* __restrict__ corrections, int
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y;
     for (index_t member = piece.begin + thread; member < piece.end; member += THREADS)
         u[groups.offset(groups.place(member), pitch)] += change;
+}
+
+// ---- corrections of all clusters together, by the cycle of their graph: poisson/discrete/contracted.py
+
+// The sum of each cluster, at its number in `values`.
+KERNEL poisson_clusters_sum(const real* __restrict__ r, double* values, int nx, int ny, int nz, index_t pitch,
+                            GROUPS_PARAMETERS WIDTH_PARAMETERS) {
+    const Groups groups = GROUPS(GROUPED_NODES);
+    sum_clusters<false>(
+        groups,
+        [&](const Place& at) {
+            const double volume = volume_of(groups.nodes, at.i, at.j, at.k);
+            return Partial{volume * (double)r[groups.offset(at, pitch)], 0};
+        },
+        [&](int cluster, const Partial& total, index_t first, index_t, int) {
+            if (first == starts[cluster]) values[cluster] = total.sum;
+        },
+        [&](const Piece& piece, const Partial& total) { values[piece.cluster] = total.sum; });
+}
+
+// A stage of the cycle: its rows, from `first` to `last`, follow `count` sums in `values`. A team of lanes has a row.
+KERNEL poisson_clusters_cycle(double* values, const int* __restrict__ entries, const int* __restrict__ columns,
+                              const float* __restrict__ weights, int count, int first, int last) {
+    const int thread = threadIdx.x + BLOCK_X * threadIdx.y;
+    const int row = first + (int)(blockIdx.x * (THREADS / ROW_TEAM)) + thread / ROW_TEAM;
+    double sum = 0;
+    if (row < last)
+        for (int entry = entries[row] + thread % ROW_TEAM; entry < entries[row + 1]; entry += ROW_TEAM)
+            sum += (double)weights[entry] * values[columns[entry]];
+    for (int other = ROW_TEAM / 2; other > 0; other /= 2) sum += lane_across(sum, other);
+    if (row < last && thread % ROW_TEAM == 0) values[count + row] = sum;
+}
+
+// The correction of each cluster, at its number in `values`, to its nodes.
+KERNEL poisson_clusters_spread(real* u, const double* __restrict__ values, int nx, int ny, int nz, index_t pitch,
+                               GROUPS_PARAMETERS WIDTH_PARAMETERS) {
+    const Groups groups = GROUPS(GROUPED_NODES);
+    const int thread = threadIdx.x + BLOCK_X * threadIdx.y;
+    const auto add = [&](int cluster, index_t first, index_t last, int step) {
+        const real change = (real)values[cluster];
+        for (index_t member = first; member < last; member += step)
+            u[groups.offset(groups.place(member), pitch)] += change;
+    };
+    if ((int)blockIdx.x < blocks_of_teams) {
+        const int team = (int)(blockIdx.x * (THREADS / TEAM)) + thread / TEAM;
+        if (team < few) add(small[team], starts[small[team]] + thread % TEAM, starts[small[team] + 1], TEAM);
+        return;
+    }
+    const Piece piece = groups.piece((int)blockIdx.x - blocks_of_teams);
+    add(piece.cluster, piece.begin + thread, piece.end, THREADS);
 }
 
 // ---- how they are found: labels are joined along strong links

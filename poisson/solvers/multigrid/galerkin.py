@@ -54,6 +54,12 @@ PAYS, LEAST_TWICE = 500_000, {True: 16_000, False: 60_000}
 """... which pays where the finest grid has more nodes than the first number, on grids of more than the second: that of
 a host, or of a device, where a small grid takes the time of its launches."""
 
+MANY, COVERED, LEAST_JOINT = 0.02, 0.8, 100_000
+"""Where there are so many of these groups for each node, with so large a part of the nodes, on a grid of more nodes
+than that, in 2D, all of them and the single nodes between them have one correction together
+(`poisson.discrete.contracted`), on each grid, in place of all others. On a device, where its stages are launches and
+its set-up on the host waits for copies, it has not been measured, and grids keep two visits."""
+
 WEAK = 4.0
 """An axis whose median link is so many times weaker than that of the strongest axis keeps its nodes."""
 
@@ -80,7 +86,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     stencil = star(backend, operations.operator, store)
     levels: list[Level] = []
     bound: Any = operations
-    large = False
+    large = joint = False
     while True:
         full = backend.bind(stencil)
         bound = full if levels else operations
@@ -91,11 +97,17 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         plain = StencilTransfer(stencil, halved, gathers=backend.gathers(stencil.lattice, halved))
         arrays = _arrays(before, len(levels), plain)
         transfer, product = _coarsened(backend, store, plain, *arrays)
-        # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
-        found = [full.clusters(threshold, LARGEST_PART) for threshold in thresholds]
+        found = [] if joint else [full.clusters(threshold, LARGEST_PART) for threshold in thresholds]
         if not levels:
-            _, members, squares = found[0].size
-            large = squares > LARGE * members and stencil.lattice.whole.nodes > PAYS
+            count, members, squares = found[0].size
+            nodes = stencil.lattice.whole.nodes
+            large, many = squares > LARGE * members, count > MANY * nodes and members > COVERED * nodes
+            able = backend.on_host and not stencil.lattice.divided and stencil.dimension == 2
+            joint = able and large and many and nodes > LEAST_JOINT
+            large = large and nodes > PAYS and not joint
+        if joint:
+            found = [full.contracted_clusters(thresholds[0], LARGEST_PART)]
+        # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
         groups = {each.size: each for each in found if each.size[0]}
         clusters = [backend.bind(each) for each in groups.values()]
         largest = largest_eigenvalue(full) if levels else LARGEST

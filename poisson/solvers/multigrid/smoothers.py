@@ -97,7 +97,7 @@ class WithClusters:
     back in the opposite order, so that a cycle may be self-adjoint. On the finest grid the weakest links have their
     correction at the beginning and the others next to the coarse grid; on coarser grids, which cost less and where
     products have stiff links of their own making, all have both. In 3D, where this saves nothing, all are next to the
-    coarse one.
+    coarse one, and so is the correction of all groups together.
 
     `level`: the operator, and the clusters from weak to strong links. `smoother`: the sweeps.
     """
@@ -109,6 +109,8 @@ class WithClusters:
         weakest = int(finest and len(groups) > 1)
         self._outer = () if level.operator.dimension == 3 else groups[:weakest] if finest else groups
         self._inner = groups[weakest:] if self._outer else groups
+        if groups and groups[0].clusters.cycle:
+            self._outer, self._inner = (), groups
         self._ends_where_begun = smoother.in_place or settings.pre % 2 == 0
 
     def apply(self, u: Array | None, f: Array, out: Array, work: Array, phase: Phase) -> Array:

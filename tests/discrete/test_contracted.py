@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""The graph of clusters and single nodes, and the cycle on it, compared with dense matrices."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+from support.agreement import grid_operator
+from support.full_stencils import stencil_on
+from support.operators import random_array
+
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.contracted import DENSE, GraphCycle
+from poisson.mesh.boundary import Rule
+
+F, M = Rule.FIXED, Rule.MIRROR
+
+
+def matrix_of(cycle: GraphCycle) -> NDArray[np.float64]:
+    """The cycle as a matrix, by the rows of the vector that each row gives."""
+    count = cycle.stages[-1] - cycle.stages[-2]
+    values = np.vstack([np.eye(count), np.zeros((cycle.rows, count))])
+    for first, last in itertools.pairwise(cycle.stages):
+        for row in range(first, last):
+            entries = slice(cycle.starts[row], cycle.starts[row + 1])
+            assert cycle.columns[entries].max() < count + first  # all of them come before the stage
+            values[count + row] = cycle.weights[entries].astype(np.float64) @ values[cycle.columns[entries]]
+    return values[-count:]
+
+
+def laplacian(nodes: int, excess: float, jump: float) -> sparse.csr_array:
+    """Random links of 10^±jump on a square of nodes, and a hub that has a link to one node in four."""
+    numbers = np.arange(nodes * nodes).reshape(nodes, nodes)
+    pairs = [(numbers[1:], numbers[:-1]), (numbers[:, 1:], numbers[:, :-1]), (numbers[::2, ::2], 0 * numbers[::2, ::2])]
+    one, other = (np.concatenate([pair[end].ravel() for pair in pairs]) for end in (0, 1))
+    one, other = one[one != other], other[one != other]
+    values = 10.0 ** (jump * random_array((one.size,), np.float64, 1))
+    links = sparse.coo_array((values, (one, other)), shape=(numbers.size,) * 2).tocsr()
+    links = links + links.T
+    return sparse.csr_array(sparse.diags_array(links.sum(axis=1) + excess) - links)
+
+
+@pytest.mark.parametrize("excess", [1.0, 0.0])
+def test_a_small_graph_is_solved_directly(excess: float) -> None:
+    """With no excess by the pseudo-inverse of the matrix scaled to a diagonal of 1."""
+    graph = laplacian(6, excess, 1.0)
+    assert graph.shape[0] <= DENSE
+    dense, cycle = graph.toarray(), matrix_of(GraphCycle.of(graph))
+    np.testing.assert_allclose(dense @ cycle @ dense, dense, rtol=0, atol=1e-5 * dense.max())
+
+
+@pytest.mark.parametrize(("nodes", "least"), [(12, 0.27), (40, 0.17)])
+def test_the_cycle_is_a_symmetric_part_of_the_inverse(nodes: int, least: float) -> None:
+    """As any cycle with products as coarse operators, it takes from 0 to all of an error, and here at least so much."""
+    graph = laplacian(nodes, 1e-3, 0.0)
+    cycle = GraphCycle.of(graph)
+    assert len(cycle.stages) - 1 >= 3
+    found, dense = matrix_of(cycle), graph.toarray()
+    np.testing.assert_allclose(found, found.T, rtol=0, atol=1e-6 * np.abs(found).max())
+    root = np.linalg.cholesky(dense)
+    values = np.linalg.eigvalsh(root.T @ found @ root)
+    assert least < values.min() < least + 0.01
+    assert values.max() < 1.0 + 1e-4
+
+
+def test_nodes_without_links_are_left_to_the_last_sweep() -> None:
+    """Aggregation joins none of them: one stage, 2 ω − ω² = 8/9 over the diagonal."""
+    cycle = GraphCycle.of(sparse.csr_array(np.diag(np.arange(1.0, 61.0))))
+    assert cycle.stages == (0, 60)
+    np.testing.assert_allclose(matrix_of(cycle), np.diag(8.0 / 9.0 / np.arange(1.0, 61.0)), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("rules", [(F, F, M, M), (M, M, M, M)])
+def test_a_correction_of_few_groups_solves_on_them(rules: tuple[Rule, ...]) -> None:
+    """u + Z (Zᵀ V A Z)⁻¹ Zᵀ V r, with all free nodes that have an equation in Z."""
+    stencil = stencil_on(grid_operator((6, 5), rules).lattice, jump=4.0)
+    operations = NumpyBackend(np.float64).bind(stencil)
+    groups = operations.contracted_clusters(0.01)
+    assert 2 <= groups.count <= DENSE
+    u, r = (random_array(stencil.array_shape, np.float64, seed) for seed in (1, 2))
+    unknowns = np.zeros(stencil.array_shape, dtype=bool)
+    unknowns[stencil.lattice.free] = True
+    assert np.array_equal(np.sort(groups.nodes), np.flatnonzero(unknowns))
+    z = np.zeros((u.size, groups.count))
+    z[groups.nodes, np.repeat(np.arange(groups.count), np.diff(groups.starts))] = 1.0
+    volumes = np.broadcast_to(stencil.lattice.volumes(), u.shape)
+
+    def flows(column: NDArray[np.float64]) -> NDArray[np.float64]:
+        out = np.empty_like(u)
+        operations.residual(column.reshape(u.shape), None, out)
+        return -(volumes * out).ravel()
+
+    energies = z.T @ np.stack([flows(column) for column in z.T], axis=1)
+    wanted = u.ravel() + z @ np.linalg.solve(energies, z.T @ (volumes * r).ravel())
+    operations.backend.bind(groups).correct_clusters(r, u)
+    np.testing.assert_allclose(u.ravel(), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_a_group_of_too_many_nodes_is_left_out() -> None:
+    stencil = stencil_on(grid_operator((12, 11), (M,) * 4).lattice, jump=4.0)
+    every, fewer = (NumpyBackend(np.float64).bind(stencil).contracted_clusters(0.05, part) for part in (1.0, 0.1))
+    sizes = np.diff(every.starts)
+    assert sizes.max() > 13
+    assert np.array_equal(np.diff(fewer.starts), sizes[sizes <= 13])
