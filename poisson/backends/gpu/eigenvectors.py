@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The direct solution on a GPU where axes are tabulated: products with the matrices of their eigenvectors.
+"""The direct solution on a GPU where an axis has no transform: products with the matrix of its eigenvectors.
 
-The products are the vendor's, in float64 whatever the type of the arrays; uniform axes keep their transforms. Along one
+The products are the vendor's, in float64 whatever the type of the arrays; other axes keep their transforms. Along one
 axis tridiagonal systems take the place of products (kernels/transforms/radius.hip): beside an angle along r, where its
-modes differ, and on large grids along the longest axis with a table, of axes as long the slowest.
+modes differ, and on large grids along the longest axis without a transform, of axes as long the slowest.
 """
 
 import math
@@ -26,7 +26,9 @@ LEAST_CHAINS = 1 << 13
 
 
 def _chain(operator: Operator, axes: Sequence[int]) -> int | None:
-    """The axis along which tridiagonal systems are solved: the radius beside an angle, or the longest with a table."""
+    """The axis along which tridiagonal systems are solved: the radius beside an angle, or the longest without a
+    transform.
+    """
     lattice = operator.lattice
     if lattice.angle is not None:
         return axes[0] if axes else None
