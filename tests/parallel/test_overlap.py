@@ -112,7 +112,7 @@ def runtime(backend: DistributedBackend) -> EmulatedRuntime:
 def cut_up(backend: DistributedBackend) -> int:
     """Kernels that were launched in parts."""
     assert isinstance(backend.local, Launcher)
-    return sum("-DPART=1" in key[-1] for key in backend.local.shared.kernels._ready)
+    return sum("-DPART=1" in key[-1] for key in backend.local.shared.kernels.ready)
 
 
 Work = Callable[[DistributedBackend, Operator], list[Any]]
@@ -294,7 +294,7 @@ for fewest in (1 << 60, 0):
         solver = poisson.Solver(problem, method, "gpu", precision, comm=MPI.COMM_WORLD, max_iterations=20)
         solution = solver.solve(strict=False)
         found.append((solution.u.tobytes(), solution.history))
-        parts = sum("-DPART=1" in key[-1] for key in solver.local_backend.shared.kernels._ready)
+        parts = sum("-DPART=1" in key[-1] for key in solver.local_backend.shared.kernels.ready)
         assert (parts > 0) == (fewest == 0), parts
 assert found[:3] == found[3:]
 print("same")
