@@ -56,7 +56,7 @@ class Ending:
 class Noted:
     """Within, the first interrupt by one of these signals is only noted; a second one interrupts as usual.
 
-    Of signals with a handler of someone else's, that decides what they do; a shell has Ctrl-C ignored for a command in
+    A handler of someone else's for a signal still decides what that does; a shell has Ctrl-C ignored for a command in
     the background. A call says whether a signal has come. `number`: the first signal, or 0.
     """
 

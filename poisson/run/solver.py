@@ -158,12 +158,8 @@ class Solver(SetupView):
             self._floating = Floating(request.problem)
             request = replace(request, problem=held(request.problem, {}))
         self.request = request
-        self.problem, self.settings, self.run, self.ranks = (
-            request.problem,
-            request.settings,
-            request.run,
-            request.ranks,
-        )
+        self.problem, self.settings = request.problem, request.settings
+        self.run, self.ranks = request.run, request.ranks
         self._exclusive = Exclusive("Solver")
         self._seconds = 0.0
         self._failed: dict[str, str] = {}
@@ -397,12 +393,12 @@ class Solver(SetupView):
 
         bare, kept = replace(self.request, fields=()), list[Any]()
 
-        def solved(given: Problem, this: Call = Call()) -> tuple[Solution, Any]:  # noqa: B008 (a tuple)
+        def solved(given: Problem, observer: Any = None, checkpoints: Any = None) -> tuple[Solution, Any]:
             """The solution, and the array of its u with the norm of the residual that it aimed at."""
+            this = Call(observer=observer, checkpoints=checkpoints)
             return (found := self._solve_for(given, bare, this, asked, keep=kept.append)), (kept.pop(), found.target)
 
-        shown = Call(observer=call.observer, checkpoints=call.checkpoints)
-        first, (u, target) = solved(replace(problem, exact=None), shown)
+        first, (u, target) = solved(replace(problem, exact=None), call.observer, call.checkpoints)
         began, ledger = time.perf_counter(), self._setup.ledger
         with ledger.paused() if ledger else contextlib.nullcontext():
             settled = floating.settled(problem, first, solved)
@@ -443,8 +439,7 @@ class Solver(SetupView):
         times = {"setup": time.perf_counter() - began + self._seconds}
         self._seconds = 0.0
         origin = provenance(setup, ranks, started)
-        for name, value in potentials.items():
-            origin[f"{POTENTIAL}{name}"] = value
+        origin |= {f"{POTENTIAL}{name}": value for name, value in potentials.items()}
         stopping = setup.stopping
         asked = ranks.interrupted(interrupted)
         begun, between = None, lambda iterate: asked()
@@ -501,6 +496,5 @@ class Solver(SetupView):
 def of_request(kind: type[Solver], request: Request) -> Solver:
     """The solver of a request."""
     solver = kind.__new__(kind)
-    solver._arrays = (None, ())
     solver._begin(request)
     return solver

@@ -212,7 +212,7 @@ FLOW = f"-({SLOPES[0]}*({X} - 0.35) + {SLOPES[1]}*({Y} - 0.2))/0.25"
 @pytest.mark.parametrize("lower", [0.0, 0.05])
 @pytest.mark.parametrize("condition", [{"neumann": FLOW}, {"robin": f"{FLOW} + 4*{WAVE}", "alpha": 4.0}])
 def test_obstacles_in_a_disc_and_an_annulus_are_of_second_order(condition: dict[str, Any], lower: float) -> None:
-    """What comes out of the disc leaves through the faces, to rounding."""
+    """The flow out of the disc leaves through the faces, to rounding."""
     errors = []
     for n in (16, 64):
         problem = Problem.on_box(

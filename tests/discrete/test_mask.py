@@ -267,7 +267,7 @@ def test_fixed_nodes_of_faces_are_not_counted_twice() -> None:
 def test_labels_in_threads_are_those_of_one(
     shape: tuple[int, ...], part: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of many slabs, with parts that meet in several of them and parts that reach through all."""
+    """An image of many slabs has parts that meet in several slabs and parts that reach through all."""
     free, wraps = np.random.default_rng(0).random(shape) < part, range(len(shape))
     labels, seams = labelled(free, wraps)
     monkeypatch.setattr("poisson.discrete.mask.SLAB_NODES", 3 * free[0].size)

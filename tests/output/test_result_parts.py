@@ -67,7 +67,7 @@ def each_rank(size: int, function: Callable[[ThreadCommunicator], Any]) -> list[
 
 
 def write_parts(path: Path, solution: Solution, blocks: tuple[int, ...]) -> list[Any]:
-    """What each rank's call to write its part of a result gives or raises."""
+    """The calls in which each rank writes its part of a result: their values, or the errors that they raise."""
     size = math.prod(blocks)
     return each_rank(size, lambda communicator: hdf5.write(path, part_of(solution, communicator, blocks)))
 

@@ -152,7 +152,7 @@ def test_sources_on_a_device_are_solved_for_together(
 ) -> None:
     """Seven are four and two and one; each has the bits of a solve of its own, and is where its source was.
 
-    So it is if all are one array.
+    The same holds if all sources are one array.
     """
     solver = Solver(Problem.on_box(None if "x" in given else shape, **given, c=2.0), method, "gpu")
     runtime = runtime_of(solver)

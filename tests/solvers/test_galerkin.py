@@ -87,7 +87,7 @@ def test_coarse_grids_are_visited_twice_where_groups_are_large(monkeypatch: pyte
 
 
 def test_large_groups_that_are_many_are_corrected_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of spots on half of the nodes, with the same bits at every run; those of blobs, which are few, are not."""
+    """Clusters of spots on half of the nodes are, with the same bits at every run; the few clusters of blobs not."""
     library = backends.create("openmp", np.float64, 2)
     cases = [operator_of(composite(name, 257, 2, 1e6), backend=library) for name in ("spots 0.5", "blobs 0")]
     apart = [solved(operations).iterations for operations in cases]
@@ -337,7 +337,7 @@ def test_products_in_float32_keep_the_row_sums_of_large_jumps() -> None:
 
 
 def test_a_node_with_next_to_no_diagonal_hides_no_eigenvalue() -> None:
-    """Of two pairs of nodes with the eigenvalues 1 ± 0.9 and 1 ± 0.5 of D⁻¹A, where such a node is in the second."""
+    """Two pairs of nodes have the eigenvalues 1 ± 0.9 and 1 ± 0.5 of D⁻¹A, and such a node is in the second pair."""
     diagonal, links = np.array([1.0, 1e3, 1e3, 1.0, 1e-8, 1.0]), np.array([0.0, 0.9e3, 0.0, 0.5e-4, 0.0, 0.0])
     coefficients = np.array([diagonal - links - np.roll(links, 1), links])
     lattice = Lattice.box((0.0,), (5.0,), (6,), (Rule.FIXED, Rule.FIXED))
