@@ -90,21 +90,25 @@ class Compared(Method):
             if status is None and not result.status.success:
                 status = result.status
             # What a start across surfaces has wrong would hide the difference between the grids.
-            if status is None and enough and change <= SETTLED * difference:
+            if status is None and enough and self._known and change <= SETTLED * difference:
                 status = Status.CONVERGED
             status = status or watch.limit(done)
-        return replace(watch.result(status, done, u, self._work), error=error)
+        return replace(watch.result(status, done, u, self._work), error=error if self._known else None)
 
     def _solve_on_coarser_grids(self, task: Task) -> _Grid:
-        """Solve there, from the coarsest grid up, and note what the solutions differ by; the finest of them."""
+        """Solve there, from the coarsest grid up, and note what the solutions differ by; the finest of them.
+
+        Where one of them is no solution, the error is not known, and the residual alone says when to stop.
+        """
         below: _Grid | None = None
+        self._known = True
         for grid, problem, refined in reversed(
             list(zip(self._grids, self._coarser.problems, [*self._refined[1:], None], strict=True))
         ):
             grid.begin(problem)
             if below is not None and refined is not None:
                 refined.interpolate(below.u, grid.u)
-            grid.solve(task)
+            self._known &= grid.solve(task)
             if below is not None:
                 values = below.sampled(grid.u, grid.given.operator.lattice)
                 self._bar.apart = below.largest(below.values() - values)
@@ -166,14 +170,15 @@ class _Grid:
         self.problem = problem
         self.operations.backend.axpby(1.0, self.given.u, 0.0, self.u)
 
-    def solve(self, task: Task) -> None:
-        """Solve from the iterate."""
+    def solve(self, task: Task) -> bool:
+        """Solve from the iterate; whether that is the solution now."""
         stopping = replace(task.stopping, rtol=OF_COARSE, stop="residual", begun=None)
         if isinstance(self.operations, SurfaceOperations):
             self.operations.hold(self.u)
         result = self.method.run(Task(self.u, self.given.f, stopping))
         if result.u is not self.u:
             self.operations.backend.axpby(1.0, result.u, 0.0, self.u)
+        return result.status.success
 
     def values(self) -> Values:
         """The solution on all nodes, on the host."""

@@ -17,6 +17,7 @@ from poisson import Body, Problem
 from poisson.errors import CaseError
 from poisson.parallel.distributed import DistributedBackend
 from poisson.problem.given import Form
+from poisson.solvers import comparison
 
 STOP: dict[str, Any] = {"stop": "discretisation"}
 WAVE = "sin({0}*x + {2})*sin({1}*y + {3})"
@@ -159,3 +160,17 @@ def test_every_backend_and_ranks_find_the_same_bar(backend: Any, monkeypatch: py
 def test_what_is_not_compared_is_refused_in_one_line(body: Body, shape: tuple[int, int], why: str) -> None:
     with pytest.raises(CaseError, match=f'^solver.stop: "discretisation"; allowed: "residual" with {why}'):
         poisson.solve(Problem.on_box(shape, bodies=[body]), **STOP)
+
+
+def test_a_solve_on_a_coarser_grid_that_fails_leaves_the_residual_to_say_when(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the solution there no difference of grids tells of the error, so there is no error bar."""
+    solve = comparison._Grid.solve
+    ball = Body({"shape": "sphere", "center": (0.5, 0.5), "radius": 0.2}, dirichlet=1.0)
+    problem = Problem.on_box((33, 33), f=1.0, bodies=[ball])
+    known = poisson.solve(problem, **STOP)
+    assert known.error_bar is not None
+    assert known.residual > known.target
+    monkeypatch.setattr(comparison._Grid, "solve", lambda grid, task: solve(grid, task) and False)
+    found = poisson.solve(problem, **STOP)
+    assert (found.error_bar, found.status) == (None, poisson.Status.CONVERGED)
+    assert found.residual <= found.target
