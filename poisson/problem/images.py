@@ -39,9 +39,10 @@ def phases_of(given: Mapping[Any, float]) -> Phases:
     return tuple(sorted(found.items()))
 
 
-def in_phases(labels: NDArray[Any], phases: Phases, name: str) -> NDArray[np.float64]:
+def in_phases(labels: NDArray[Any], phases: Phases, name: str, threads: int = 1) -> NDArray[np.float64]:
     """The value of the phase of every voxel.
 
+    `threads`: that may look for a few phases at a time, in different slabs.
     Raises CaseError if a label is not among the phases.
     """
     known, values = (np.array(each) for each in zip(*phases, strict=True))
@@ -55,7 +56,7 @@ def in_phases(labels: NDArray[Any], phases: Phases, name: str) -> NDArray[np.flo
                 there += int(np.count_nonzero(here))
             return there
 
-        if sum(over_slabs(labels.shape, fill)) == labels.size:
+        if sum(over_slabs(labels.shape, fill, threads)) == labels.size:
             return found
     place = np.minimum(np.searchsorted(known, labels), known.size - 1)
     if (wrong := known[place] != labels).any():

@@ -231,7 +231,7 @@ def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None) -> Pr
         a: Any = FieldFile(Path(image), dataset, known or None)
         shape = a.shape
     else:
-        a = in_phases(arrays.host(image), known, "image") if known else image
+        a = in_phases(arrays.host(image), known, "image", default_threads()) if known else image
         shape = np.shape(a) if isinstance(a, (list, tuple)) else arrays.shape_of(a)
     if len(shape) not in (2, 3):
         raise CaseError(f"image: the shape {shape}; allowed: (ny, nx) or (nz, ny, nx)")
@@ -253,7 +253,8 @@ def _effective(
     threads = threads or default_threads()
     lattice = problem.lattice
     names = AXES[: lattice.dimension]
-    a = Discretisation(problem).a(np, 0, lattice.array_shape[0])
+    a, sampled = np.empty(lattice.array_shape), Discretisation(problem).a
+    over_slabs(a.shape, lambda start, stop: np.copyto(a[start:stop], sampled(np, start, stop)), threads)
     tensor = np.zeros((lattice.dimension,) * 2)
     solutions: dict[str, tuple[Solution, ...]] = dict.fromkeys(names, ())
     conducting = visited = sum(over_slabs(a.shape, lambda start, stop: int(np.count_nonzero(a[start:stop])), threads))

@@ -88,7 +88,7 @@ def box(*shape: int) -> Problem:
 @pytest.mark.parametrize(
     ("problem", "options", "rounds"),
     [
-        (box(65, 65, 65), {"method": "multigrid", "precision": "mixed"}, [3, 19]),
+        (box(65, 65, 65), {"method": "multigrid", "precision": "mixed"}, [3, 18]),
         (box(129, 129), {"method": "multigrid", "precision": "mixed"}, [3, 18]),
         (box(129, 129), {"method": "multigrid", "precision": "float64"}, [3, 12]),
         (box(129, 129), {"method": "cg"}, [3, 11]),

@@ -384,8 +384,12 @@ def test_fresh_arrays_and_reads_outside_them_are_nan(runtime: EmulatedRuntime) -
             r"kernel k, block \(0, 0, 0\), thread \(0, 0, 0\): an access outside all arrays, at address 0x",
         ),
         ("x[0] = 64 / (int)threadIdx.y;", "an integer division by zero"),
+        (
+            "struct alignas(16) Pair { double a, b; };\nx[2] = ((Pair*)(x + 1))->b;",
+            r"an access to the address 0x\w+8 in line 2, which is not aligned for its type",
+        ),
     ],
-    ids=["barriers", "barrier-shuffle", "masks", "mask-without-self", "width", "bounds", "address", "division"],
+    ids=["barriers", "barrier-shuffle", "masks", "mask-without-self", "width", "bounds", "address", "division", "pair"],
 )
 def test_faults_of_a_kernel_end_its_launch(runtime: EmulatedRuntime, body: str, message: str) -> None:
     good = 'extern "C" __global__ void good(double* x) { __syncthreads(); x[threadIdx.x] = 2; }'

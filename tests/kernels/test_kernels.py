@@ -461,7 +461,8 @@ def test_shared_memory_is_what_the_choice_of_a_shape_takes_it_for(axes: tuple[in
     restricted = tuple(axis in axes for axis in range(3))
     for text, options, (launch,) in modules_of(runtime.launches):
         used = nvrtc.compile(text, options, "sm_90").kernels[launch.name].shared_bytes
-        expected = shared_bytes(Shape(32, launch.threads // 32, 4), 2, restricted)
+        rows = next(int(option.removeprefix("-DROWS=")) for option in options if option.startswith("-DROWS="))
+        expected = shared_bytes(Shape(32, launch.threads // 32, 4, rows=rows), 2, restricted)
         assert 0 <= expected - used <= SHARED_BY_NORMS and expected <= MOST_SHARED
 
 

@@ -112,7 +112,7 @@ DEFAULTS: Mapping[str, Shapes] = MappingProxyType(
 SMOOTH_STAGES = 5
 """Stages of a pass of `smooth` in 2D at most."""
 
-SMOOTH_SHAPES: Mapping[tuple[int, str], tuple[Shape, Shape]] = MappingProxyType(
+SMOOTH_SHAPES: Mapping[tuple[int, str], tuple[Shape, ...]] = MappingProxyType(
     {
         (2, "correction"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 128)),
         (2, "restriction"): (Shape(32, 4, 32), Shape(32, 4, 64)),
@@ -124,19 +124,34 @@ SMOOTH_SHAPES: Mapping[tuple[int, str], tuple[Shape, Shape]] = MappingProxyType(
         (2, "several"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 64, unroll=2)),
         (3, "correction"): (Shape(32, 8, 32, resident=5), Shape(32, 16, 16, resident=3)),
         (3, "restriction"): (Shape(32, 9, 32, rows=2, resident=3), Shape(32, 5, 32, rows=2, resident=3)),
-        (3, "zero"): (Shape(32, 18, 32, resident=2), Shape(32, 9, 64, rows=2, resident=3)),
-        (3, "single"): (Shape(32, 10, 32, rows=2, resident=2), Shape(32, 10, 64, rows=2, resident=2)),
-        (3, "correct"): (Shape(32, 14, 32, resident=2), Shape(32, 16, 64, resident=2)),
-        (3, "two"): (Shape(32, 20, 32), Shape(32, 20, 64)),
-        (3, "sweeps"): (Shape(32, 8, 64, rows=2, resident=2), Shape(32, 8, 64, rows=2, resident=2)),
-        (3, "varying correct"): (Shape(32, 8, 32, resident=2), Shape(32, 8, 64, resident=2)),
-        (3, "varying single"): (Shape(32, 19, 32), Shape(32, 19, 64)),
+        (3, "zero"): (
+            *(Shape(32, 12, 64, unroll=2, rows=2, resident=2), Shape(32, 9, 64, rows=2, resident=3)),
+            *(Shape(32, 18, 32, resident=2), Shape(32, 9, 64, rows=2, resident=3)),
+        ),
+        (3, "single"): (
+            *(Shape(32, 12, 64, unroll=2, rows=2, resident=2),) * 2,
+            *(Shape(32, 10, 32, rows=2, resident=2), Shape(32, 10, 64, rows=2, resident=2)),
+        ),
+        (3, "correct"): (
+            *(Shape(32, 10, 64, unroll=2, rows=2, resident=2),) * 2,
+            *(Shape(32, 14, 32, resident=2), Shape(32, 16, 64, resident=2)),
+        ),
+        (3, "two"): (*(Shape(32, 8, 64, unroll=2, rows=2, resident=2),) * 2, *(Shape(32, 20, 32), Shape(32, 20, 64))),
+        (3, "sweeps"): (Shape(32, 8, 64, rows=2, resident=2),) * 2,
+        (3, "varying correct"): (
+            *(Shape(32, 16, 32), Shape(32, 12, 32, rows=2)),
+            *(Shape(32, 8, 32, resident=2), Shape(32, 8, 64, resident=2)),
+        ),
+        (3, "varying single"): (
+            *(Shape(32, 12, 32, unroll=2, rows=2), Shape(32, 12, 32, rows=2)),
+            *(Shape(32, 19, 32), Shape(32, 19, 64)),
+        ),
     }
 )
-"""Shapes of a pass of `smooth`, by dimension and kind, in float32 and in float64: `poisson.backends.gpu.passes.Pass`
-has
-the kinds; only in 3D is there one where coefficients vary. Two blocks of a multiprocessor share its registers by
-quarters, so the number of threads of a block decides in steps how many registers each may have."""
+"""Shapes of a pass of `smooth`, by dimension and kind, in float32 and in float64, and further ones where nodes beyond a
+face along x are images, which take registers: `poisson.backends.gpu.passes.Pass` has the kinds; only in 3D is there one
+where coefficients vary. The quarters of a multiprocessor share out the warps of its blocks, each with a quarter of its
+registers, so the number of warps decides in steps how many registers a thread may have."""
 
 LANES = 32
 """Threads of a block come in multiples of this: a warp, or half a wavefront."""

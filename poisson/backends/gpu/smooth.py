@@ -34,6 +34,7 @@ from poisson.backends.gpu.shapes import (
 from poisson.backends.transfers import TransferOperations
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
+from poisson.mesh.boundary import Rule
 
 ENOUGH_BLOCKS = 512
 """With fewer blocks their march is shortened in 2D."""
@@ -162,7 +163,9 @@ class PassLauncher(OperatorLauncher):
         every other node; None: nothing is.
         """
         kind = "varying " * (self.operator.varies and step.stages > 0) + step.kind
-        shape = SMOOTH_SHAPES[self.operator.dimension, kind][self.backend.width == 2]
+        shapes = SMOOTH_SHAPES[self.operator.dimension, kind]
+        images = any(rule in (Rule.MIRROR, Rule.WRAP) for rule in self.operator.lattice.rules[:2])
+        shape = shapes[(self.backend.width == 2) + 2 * (images and len(shapes) > 2)]
         if self.operator.lattice.tabulated and (step.stages > 0 or step.zero):
             shape = for_passes(shape, self.operator.dimension)
         elif self.operator.fixed and step.stages == 0:

@@ -23,10 +23,10 @@ struct Slots {
     CoarsePack coarse[CORRECT ? COARSE_SLOTS : 1][LANES];
 };
 
-// At an edge the nodes of a lane are copied one by one from where their images are.
+// As load_nodes: at an edge where there are images the nodes of a lane are copied one by one.
 template <bool EDGE, class Nodes, int COUNT>
 __device__ __forceinline__ void fill_slot(Nodes& slot, const real* __restrict__ row, const int (&place)[COUNT]) {
-    if (EDGE) {
+    if (EDGE && IMAGES_X) {
 #pragma unroll
         for (int n = 0; n < COUNT; ++n) copy_ahead(&slot.node[n], row + place[n]);
     } else {
@@ -154,7 +154,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             if (SOURCE) source = slots.f[SLOT(j, F_SLOTS)][lane];
             const real from_left = lane_below(middle.node[WIDTH - 1], 1);
             const real from_right = lane_above(middle.node[0], 1);
-            Pack relaxed;
+            Pack relaxed, residual;
             load_along_y(a, j, links);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n) {
@@ -170,11 +170,14 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                 }
                 const real au = apply_at(a, at, links, n, middle.node[n], left, right, lower[t].node[n], upper.node[n],
                                          (real)0, (real)0);
-                const real r = holds ? (real)0 : residual_of(source.node[n], au);
+                const real r = residual.node[n] = holds ? (real)0 : residual_of(source.node[n], au);
                 relaxed.node[n] =
                     RESIDUAL && t == SWEEPS ? r : relax_at(a, at, links, n, middle.node[n], r, scale.of[t + ZERO]);
-                if (NORM && t == STAGES - 1) {
-                    if (own.owned && own.column + n < nx && j >= first && j < last && counts(j, 0, ny, 1)) norms.add(r);
+            }
+            if (NORM && t == STAGES - 1 && own.owned && j >= first && j < last && counts(j, 0, ny, 1)) {
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n) {
+                    if (!EDGE || own.column + n < nx) norms.add(residual.node[n]);
                 }
             }
             lower[t] = centre[t];

@@ -217,45 +217,63 @@ __device__ __forceinline__ void add(CoarsePack& to, const CoarsePack& value, rea
     for (int n = 0; n < COARSE_WIDTH; ++n) to.node[n] += factor * value.node[n];
 }
 
-// The place of a lane along x: its first node, the nodes that its own are the images of, and which of them are fixed.
-// Only the strips at the faces, the EDGE of the grid, have images.
+// Whether the nodes beyond the faces along x have values: the images of those inside. Beyond a FIXED face or a HALO
+// none is needed, and a whole pack of the row stands in for what lies there.
+#define IMAGES_X ((RULE_XL != FIXED && RULE_XL != HALO) || (RULE_XU != FIXED && RULE_XU != HALO))
+
+// Where a lane loads its nodes along x from: those that its own are the images of, or one pack.
+template <bool EDGE, int COUNT>
+struct Source {
+    int place[COUNT];
+
+    __device__ __forceinline__ Source(int column, int nx) {
+        const int last = (nx - 1) / COUNT * COUNT;
+#pragma unroll
+        for (int n = 0; n < COUNT; ++n) {
+            if (!EDGE)
+                place[n] = column + n;
+            else if (IMAGES_X)
+                place[n] = image(column + n, nx, RULE_XL, RULE_XU);
+            else
+                place[n] = (column < 0 ? 0 : column > last ? last : column) + n;
+        }
+    }
+};
+
+// The place of a lane along x: its first node, where it loads from, and which of its nodes are fixed. Only the strips
+// at the faces are at an EDGE of the grid.
 template <bool EDGE>
-struct Columns {
+struct Columns : Source<EDGE, WIDTH> {
     int column;
     bool owned;
-    int place[WIDTH];
     bool fixed[WIDTH];
 
-    __device__ __forceinline__ Columns(int strip, int nx) {
+    __device__ __forceinline__ Columns(int strip, int nx)
+        : Source<EDGE, WIDTH>(strip + threadIdx.x * WIDTH, nx), column(strip + threadIdx.x * WIDTH) {
         const int lane = threadIdx.x;
-        column = strip + lane * WIDTH;
         owned = lane * WIDTH >= MARGIN && lane * WIDTH < MARGIN + OWNED;
 #pragma unroll
-        for (int n = 0; n < WIDTH; ++n) {
-            place[n] = EDGE ? image(column + n, nx, RULE_XL, RULE_XU) : column + n;
-            fixed[n] = EDGE && is_fixed(place[n], nx, RULE_XL, RULE_XU);
-        }
+        for (int n = 0; n < WIDTH; ++n)
+            fixed[n] = EDGE && is_fixed(IMAGES_X ? this->place[n] : column + n, nx, RULE_XL, RULE_XU);
     }
 };
 // The same of the coarser grid.
 template <bool EDGE>
-struct CoarseColumns {
+struct CoarseColumns : Source<EDGE && CORRECT, COARSE_WIDTH> {
     int column;
-    int place[COARSE_WIDTH];
 
-    __device__ __forceinline__ CoarseColumns(int fine_column, int nx) {
-        column = fine_column >> HALVE_X;  // rounds down, for nodes below the lower face too
-#pragma unroll
-        for (int n = 0; n < COARSE_WIDTH; ++n)  // without a correction there need be no coarse grid
-            place[n] = EDGE && CORRECT ? image(column + n, nx, RULE_XL, RULE_XU) : column + n;
-    }
+    // Rounds down, for nodes below the lower face too. Without a correction there need be no coarse grid.
+    __device__ __forceinline__ CoarseColumns(int fine_column, int nx)
+        : Source < EDGE
+        && CORRECT,
+    COARSE_WIDTH > (fine_column >> HALVE_X, nx), column(fine_column >> HALVE_X) {}
 };
 
-// Neighbouring nodes of a row; at an edge one by one, from where their images are.
+// Neighbouring nodes of a row, as one pack or at an edge where there are images one by one.
 template <bool EDGE, class Nodes, int COUNT>
 __device__ __forceinline__ Nodes load_nodes(const real* row, const int (&place)[COUNT]) {
     Nodes nodes;
-    if (EDGE) {
+    if (EDGE && IMAGES_X) {
 #pragma unroll
         for (int n = 0; n < COUNT; ++n) nodes.node[n] = row[place[n]];
     } else {

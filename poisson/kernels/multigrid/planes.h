@@ -12,6 +12,12 @@
 #define LINES_BELOW (STAGES + FURTHER_L)
 #define LINES_OWNED ((LINES - LINES_BELOW - STAGES) / (1 + FURTHER_L) * (1 + FURTHER_L))
 #define FROM_F (SOURCE && STAGES + ZERO > 0)
+// Whether the first line of every lane is even, or odd in all of them; then lanes load what their lines share only
+// once.
+#define ALIKE (HALVE_Y && LINES_OWNED % 2 == 0 && ROWS % 2 == 0)
+#define ODD_FIRST (LINES_BELOW % 2 != 0)
+// Coarse lines that a lane loads: those that its lines lie on or between, or two for each line.
+#define COARSE_LINES (ALIKE ? ROWS / 2 + 1 : ROWS * (1 + HALVE_Y))
 
 // The link inside that a link beyond the faces of an axis is an image of; links count by the node at their lower end.
 __device__ __forceinline__ int image_link(int i, int n, int lower, int upper) {
@@ -41,19 +47,20 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     const Columns<EDGE> own(strip, nx);
     const CoarseColumns<EDGE> coarse_own(own.column, coarser.nx);
     const LaneWeights weights(coarser, own.column, nx);
-    const int line = threadIdx.y * ROWS;      // the first one, among those of the block
-    int line_of[ROWS], coarse_line[ROWS][2];  // where their images are
+    const int line = threadIdx.y * ROWS;           // the first one, among those of the block
+    int line_of[ROWS], coarse_line[COARSE_LINES];  // where their images are
     bool fixed_line[ROWS], owned_line[ROWS];
 #pragma unroll
     for (int l = 0; l < ROWS; ++l) {
         line_of[l] = image(row + line + l, ny, RULE_YL, RULE_YU);
         fixed_line[l] = is_fixed(line_of[l], ny, RULE_YL, RULE_YU);
         owned_line[l] = line + l >= LINES_BELOW && line + l < LINES_BELOW + LINES_OWNED && row + line + l < ny;
+    }
 #pragma unroll
-        for (int beside = 0; beside < 2; ++beside) {
-            const int coarse_j = (row + line + l + beside * HALVE_Y) >> HALVE_Y;
-            coarse_line[l][beside] = CORRECT ? image(coarse_j, coarser.ny, RULE_YL, RULE_YU) : 0;
-        }
+    for (int m = 0; m < COARSE_LINES; ++m) {
+        const int coarse_j =
+            ALIKE ? ((row + line) >> 1) + m : (row + line + m / (1 + HALVE_Y) + m % (1 + HALVE_Y)) >> HALVE_Y;
+        coarse_line[m] = CORRECT ? image(coarse_j, coarser.ny, RULE_YL, RULE_YU) : 0;
     }
     // The pitch of a row fits into 32 bits, for which a product costs fewer registers.
     const auto at_line = [&](int j) { return (index_t)j * (int)a.pitch; };
@@ -73,27 +80,27 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         }
     };
     // Plane k of the correction, and what it gives for the lines of the fine grid: the mean of two between coarse ones.
-    CoarsePack next_coarse[ROWS][2] = {};
+    CoarsePack next_coarse[COARSE_LINES] = {};
     const auto ask_for_coarse = [&](int k) {
         const real* const plane = coarser.correction + coarse_stride * image(k, coarser.nz, RULE_SL, RULE_SU);
 #pragma unroll
-        for (int l = 0; l < ROWS; ++l) {
-#pragma unroll
-            for (int beside = 0; beside <= HALVE_Y; ++beside)
-                next_coarse[l][beside] = load_nodes<EDGE, CoarsePack>(
-                    plane + (index_t)coarse_line[l][beside] * (int)coarser.pitch, coarse_own.place);
-        }
+        for (int m = 0; m < COARSE_LINES; ++m)
+            next_coarse[m] =
+                load_nodes<EDGE, CoarsePack>(plane + (index_t)coarse_line[m] * (int)coarser.pitch, coarse_own.place);
     };
     const auto interpolated = [&](int l) {
-        CoarsePack sum = next_coarse[l][0];
-        if (HALVE_Y) {
+        const bool between = HALVE_Y && (!ALIKE || ODD_FIRST != (l % 2 != 0));  // two coarse lines, or twice the same
+        const int lower = ALIKE ? (l + ODD_FIRST) / 2 : l * (1 + HALVE_Y);
+        CoarsePack sum = next_coarse[lower];
+        if (between) {
+            const CoarsePack& next = next_coarse[lower + between];
 #pragma unroll
             for (int n = 0; n < COARSE_WIDTH; ++n) {
 #if WEIGHTED & 2
                 sum.node[n] = weight_at(coarser.weights_y, FROM_LOWER, row + line + l, ny) * sum.node[n] +
-                              weight_at(coarser.weights_y, FROM_UPPER, row + line + l, ny) * next_coarse[l][1].node[n];
+                              weight_at(coarser.weights_y, FROM_UPPER, row + line + l, ny) * next.node[n];
 #else
-                sum.node[n] = (real)0.5 * (sum.node[n] + next_coarse[l][1].node[n]);
+                sum.node[n] = (real)0.5 * (sum.node[n] + next.node[n]);
 #endif
             }
         }
@@ -158,7 +165,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     int link_line[ROWS + 1];
 #pragma unroll
     for (int n = 0; n < WIDTH; ++n)
-        link_place[n] = EDGE ? image_link(own.column + n, nx, RULE_XL, RULE_XU) : own.column + n;
+        link_place[n] = EDGE && IMAGES_X ? image_link(own.column + n, nx, RULE_XL, RULE_XU) : own.place[n];
 #pragma unroll
     for (int l = 0; l <= ROWS; ++l) link_line[l] = image_link(row + line + l - 1, ny, RULE_YL, RULE_YU);
 #endif
@@ -197,7 +204,8 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         }
     }
     int completed = none;
-#pragma unroll UNROLL
+    // Images along x take registers that several steps at once would need.
+#pragma unroll(EDGE&& IMAGES_X ? 1 : UNROLL)
     for (int s = begin; s < end; ++s) {
         const bool between = CORRECT && HALVE_S && s % 2 != 0;  // two coarse planes
         const bool fixed_plane = (ZERO || CORRECT) && is_fixed(image(s, nz, RULE_SL, RULE_SU), nz, RULE_SL, RULE_SU);
@@ -263,6 +271,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             Pack relaxed[ROWS];
 #pragma unroll
             for (int l = 0; l < ROWS; ++l) {
+                Pack residual;
                 const Pack& middle = centre[t][l];
                 // The outermost lines of a block lack a neighbour; what they give is never used.
                 const Pack y_lower = l > 0 ? centre[t][l > 0 ? l - 1 : 0] : shown[line > 0 ? line - 1 : 0][lane];
@@ -291,14 +300,16 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                     }
                     const real au = apply_at(a, at, links[l], n, middle.node[n], left, right, y_lower.node[n],
                                              y_upper.node[n], lower[t][l].node[n], upper[l].node[n]);
-                    const real r = holds ? (real)0 : residual_of(f_node, au);
+                    const real r = residual.node[n] = holds ? (real)0 : residual_of(f_node, au);
                     relaxed[l].node[n] = RESIDUAL && t == SWEEPS
                                              ? r
                                              : relax_at(a, at, links[l], n, middle.node[n], r, scale.of[t + ZERO]);
-                    if (NORM && t == STAGES - 1) {
-                        if (own.owned && own.column + n < nx && owned_line[l] && k >= first && k < last &&
-                            counts(row + line + l, k, ny, nz))
-                            norms.add(r);
+                }
+                if (NORM && t == STAGES - 1 && own.owned && owned_line[l] && k >= first && k < last &&
+                    counts(row + line + l, k, ny, nz)) {
+#pragma unroll
+                    for (int n = 0; n < WIDTH; ++n) {
+                        if (!EDGE || own.column + n < nx) norms.add(residual.node[n]);
                     }
                 }
             }

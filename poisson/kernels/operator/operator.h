@@ -396,8 +396,7 @@ __device__ __forceinline__ real diagonal_at(const Operator& a, const Place& at, 
 // omega over the diagonal where that varies. At a node of the mask the diagonal may be zero.
 __device__ __forceinline__ real scale_at(const Operator& a, const Place& at, const Links& links, int n, real scale) {
     if (is_masked(links, n)) return 0;
-    if (TABULATED) return scale * inverse_of(diagonal_at(a, at, links, n));
-    return VARIES ? scale / diagonal_at(a, at, links, n) : scale;
+    return VARIES ? scale * inverse_of(diagonal_at(a, at, links, n)) : scale;
 }
 __device__ __forceinline__ real relax_at(const Operator& a, const Place& at, const Links& links, int n, real centre,
                                          real residual, real scale) {
@@ -409,13 +408,23 @@ __device__ __forceinline__ real relax_at(const Operator& a, const Place& at, con
 #ifndef TABULATED_BY_SUM
 #define TABULATED_BY_SUM 1
 #endif
-#define BY_SUM (TABULATED && TABULATED_BY_SUM)
+#define BY_SUM (TABULATED ? TABULATED_BY_SUM : sizeof(real) == 4)
 __device__ __forceinline__ real sweep_by_sum(const Operator& a, const Place& at, const Links& links, int n, real f,
                                              real centre, const real (&neighbour)[6], real scale) {
-#if TABULATED
-    const Tabulated<real> here = tabulated_at(a, at, links, n);
-    return (1 - scale) * centre + scale * inverse_of(here.diagonal) * add_neighbours<DIMENSION>(f, neighbour, here);
+    const real weight[3] = {a.weight_x, a.weight_y, a.weight_z};
+#if !VARIES
+    const real share[3] = {scale * weight[0], scale * weight[1], scale * weight[2]};
+    return relax_by_sum<DIMENSION>(centre, f, neighbour, share, 1 - scale * diagonal_at(a, at, links, n), scale);
 #else
-    return centre;
+#if TABULATED
+    const real sum = add_neighbours<DIMENSION>(f, neighbour, tabulated_at(a, at, links, n));
+#elif LINKS
+    real link[6];
+    links_at(a, at, links, n, link);
+    const real sum = add_neighbours<DIMENSION>(f, neighbour, link, weight);
+#else
+    const real sum = add_neighbours<DIMENSION>(f, neighbour, weight);
+#endif
+    return (1 - scale) * centre + scale_at(a, at, links, n, scale) * sum;
 #endif
 }

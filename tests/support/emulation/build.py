@@ -38,11 +38,11 @@ RACES = "EMULATION_RACES"
 
 _COMMON = ("-std=c++17", "-DPOISSON_EMULATION", f"-DEMULATION_CHOSEN={len(CHOSEN)}")
 # No contraction: results are NumPy's, bit for bit, for the same order of operations. A frame fits the stack of a fiber.
-# The handler of -fsanitize=bounds is in the header, so no libubsan. Without weak symbols, the shared arrays of inline
+# The handlers of -fsanitize are in the header, so no libubsan. Without weak symbols, the shared arrays of inline
 # functions may lie in one section with those of kernels. To compile takes longer than to run, so nothing is optimised.
 _COMPILE = (
     *("-O0", "-fPIC", "-fvisibility=hidden", "-fno-weak", "-fno-exceptions", "-ffp-contract=off"),
-    *("-fsanitize=bounds", "-Wno-attributes", "-Werror=frame-larger-than=16384"),
+    *("-fsanitize=bounds,alignment", "-Wno-attributes", "-Werror=frame-larger-than=16384"),
 )
 _LINK = ("-shared", "-Wl,-Bsymbolic", "-nostdlib")  # the interpreter has the libraries of C
 if os.environ.get(RACES):

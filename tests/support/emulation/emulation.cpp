@@ -393,13 +393,22 @@ int launch(const Launch& geometry, const Kernel& kernel, const Slot* arguments) 
 }
 
 // The data that the compiler passes begin with the place.
-void out_of_bounds(void* data, void* index) {
+// What UBSan's handlers are given begins with the place in the source.
+static unsigned line_of(void* data) {
     struct Place {
         const char* file;
         uint32_t line, column;
     };
+    return static_cast<Place*>(data)->line;
+}
+
+void out_of_bounds(void* data, void* index) {
     fail("index %lld is outside the array in line %u", static_cast<long long>(reinterpret_cast<intptr_t>(index)),
-         static_cast<Place*>(data)->line);
+         line_of(data));
+}
+
+void misaligned(void* data, void* address) {
+    fail("an access to the address %p in line %u, which is not aligned for its type", address, line_of(data));
 }
 
 }  // namespace emulation

@@ -81,6 +81,7 @@ struct View {
 EMULATION_SHARED extern View view;
 EMULATION_SHARED int launch(const Launch& geometry, const Kernel& kernel, const Slot* arguments);
 EMULATION_SHARED void out_of_bounds(void* data, void* index);
+EMULATION_SHARED void misaligned(void* data, void* address);
 EMULATION_SHARED void barrier(Site site);
 EMULATION_SHARED unsigned own_lane();
 EMULATION_SHARED void check_width(Site site, int width);
@@ -222,6 +223,10 @@ extern char __stop_emulation_shared[] __attribute__((weak, visibility("hidden"))
 __attribute__((visibility("hidden"))) void __ubsan_handle_out_of_bounds(void* data, void* index) {
     emulation::out_of_bounds(data, index);
 }
+// Called by what -fsanitize=alignment puts before each access, where a GPU would refuse it.
+__attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(void* data, void* address) {
+    emulation::misaligned(data, address);
+}
 }
 
 static const uint3& threadIdx = emulation::view.thread;
@@ -240,6 +245,10 @@ static inline T min(T a, T b) {
 }
 static inline float sqrt(float x) { return __builtin_sqrtf(x); }
 static inline double sqrt(double x) { return __builtin_sqrt(x); }
+static inline float fabs(float x) { return __builtin_fabsf(x); }
+static inline double fabs(double x) { return __builtin_fabs(x); }
+static inline float fmax(float x, float y) { return __builtin_fmaxf(x, y); }
+static inline double fmax(double x, double y) { return __builtin_fmax(x, y); }
 static inline float exp(float x) { return __builtin_expf(x); }
 static inline double exp(double x) { return __builtin_exp(x); }
 static inline double expm1(double x) { return __builtin_expm1(x); }
