@@ -249,11 +249,14 @@ def test_the_exact_solution_is_a_text() -> None:
 
 # ---- arrays of a device, as far as that can be tried without one
 class Away:
-    """An array that only its device can read, with an interface and no shape of its own."""
+    """An array that only its device can read, with an interface and no shape of its own, as CuPy's are for NumPy."""
 
     def __init__(self, values: Any) -> None:
         self._values = values
         self.__cuda_array_interface__ = {"shape": values.shape, "typestr": values.dtype.str, "version": 3}
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        raise TypeError("implicit conversion to a NumPy array is not allowed")
 
     def get(self) -> Any:
         return self._values.copy()
