@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from support.refusals import mistake_of
-from support.results import make_solution
+from support.results import make_solution, solution_of
 
 import poisson
 from poisson.case.settings import Units
 from poisson.errors import CaseError, OutputError
 from poisson.problem.expressions import parse
 from poisson.problem.problem import Problem
-from poisson.run.solution import Solution
 
 pytest.importorskip("matplotlib")
 
@@ -32,18 +31,6 @@ from poisson.output.pictures.figures import draw, thumbnail
 from poisson.output.pictures.picture import Picture
 from poisson.output.pictures.samples import FieldSample, names, places_of, resampled, sample
 from poisson.output.pictures.surfaces import surface
-
-
-def solution_of(
-    shape: tuple[int, ...], text: str, *, upper: tuple[float, ...] | None = None, **changes: Any
-) -> Solution:
-    """A solution whose u is a text of the coordinates."""
-    problem = Problem.on_box(shape, f=0.0, upper=upper, title="Some title")
-    grid = problem.lattice
-    points = np.meshgrid(*(grid.coordinates(axis) for axis in reversed(range(grid.dimension))), indexing="ij")
-    u = np.broadcast_to(parse(text, grid.dimension)(np, *reversed(points)), grid.array_shape)
-    changes = {"problem": problem, "u": np.array(u, dtype="float64"), "fields": {}, "error": None} | changes
-    return replace(make_solution(len(shape)), **changes)
 
 
 class Counted:
