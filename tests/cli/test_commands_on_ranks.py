@@ -169,23 +169,20 @@ def test_what_one_process_does_is_refused_on_several(tmp_path: Path) -> None:
     ]
 
 
-def test_without_mpi4py_one_line_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (None, "mpi4py: in the checkout, pip install '.[mpi]'"),
+        ("mpi4py", "mpirun: in the checkout, pip install '.[mpi]', or load the module of an MPI"),
+    ],
+)
+def test_what_ranks_need_is_one_line(
+    found: str | None, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert main(["info", "--ranks", "2"]) == 2
-    said = "poisson: error: --ranks needs mpi4py: in the checkout, pip install '.[mpi]'\n"
-    assert capsys.readouterr() == ("", said)
-
-
-def test_without_mpirun_one_line_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: found)
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     assert main(["info", "--ranks", "2"]) == 2
-    line = "--ranks needs mpirun: in the checkout, pip install '.[mpi]', or load the module of an MPI"
-    assert capsys.readouterr() == ("", f"poisson: error: {line}\n")
+    assert capsys.readouterr() == ("", f"poisson: error: --ranks needs {line}\n")
 
 
 def test_one_process_needs_no_launcher(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from poisson import backends
 from poisson.backends.ledger import Call
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp.library import library_path
-from poisson.errors import GridError
 from poisson.mesh.boundary import Rule
 from poisson.perf.benchmark import jacobi
 from poisson.perf.benchmark.jacobi import ALL_LOOPS, COLUMNS, ITERATION, Loop, LoopKernel, bench
@@ -83,11 +82,6 @@ def test_the_first_residual_is_known(name: str) -> None:
     backend.bind(on).residual(u, None, backend.empty(on.array_shape), norms)
     total = backend.read(norms)[0] * on.spacing[0] ** 4
     assert isclose(total, FIRST_SUMS[name](n), rel_tol=1e-13)
-
-
-def test_a_problem_that_is_too_small_is_refused() -> None:
-    with pytest.raises(GridError, match="n = 4: the problem laplace needs at least 5"):
-        bench("laplace", n=4, names=("numpy",))
 
 
 # ---- the arithmetic of the table
