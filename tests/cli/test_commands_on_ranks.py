@@ -15,12 +15,8 @@ from support.mpi import command, mpirun
 from poisson.cli import main
 from poisson.cli.launcher import LauncherFailed, find_launcher, start
 
-SPOKEN = """
-import sys
-import warnings
+ENDING = """
 from poisson.cli import ranks
-from poisson.cli.terms import complain, say
-from poisson.errors import BackendUnavailable, CaseError, OutputError
 from poisson.parallel.launched import launch
 
 class End(Exception):
@@ -32,6 +28,14 @@ def end(communicator, code, *, everyone):
 
 ranks._end = end
 own = launch().rank
+"""
+"""Of a program whose ranks raise `End` in the place of their end."""
+
+SPOKEN = """
+import sys
+import warnings
+from poisson.cli.terms import complain, say
+from poisson.errors import BackendUnavailable, CaseError, OutputError
 
 def stage(name, failing, error):
     def work(communicator):
@@ -83,7 +87,7 @@ def expected(place: str) -> list[str]:
 
 
 def test_a_failure_at_any_stage_on_any_rank_is_said_once_and_gives_all_one_code() -> None:
-    done = mpirun(2, "-c", SPOKEN)
+    done = mpirun(2, "-c", ENDING + SPOKEN)
     assert (done.returncode, done.stdout) == (0, "a result\n"), done.stderr
     lines = done.stderr.splitlines()
     codes = {"parse": 2, "set up": 2, "loop": 130, "write": 2}
