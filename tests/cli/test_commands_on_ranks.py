@@ -29,7 +29,7 @@ def end(communicator, code, *, everyone):
 ranks._end = end
 own = launch().rank
 """
-"""Of a program whose ranks raise `End` in the place of their end."""
+"""The beginning of a program whose ranks raise `End` where they would end."""
 
 SPOKEN = """
 import sys

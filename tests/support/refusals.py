@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a call is refused for."""
+"""The refusals of calls, as lines."""
 
 from collections.abc import Callable
 from typing import Any
