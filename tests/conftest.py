@@ -95,6 +95,13 @@ BACKENDS: dict[str, MakeBackend] = {
 }
 """The backends that are compared with the specification."""
 
+MAKES = [
+    emulated,
+    pytest.param(BACKENDS["openmp"], id="openmp"),
+    pytest.param(BACKENDS["gpu"], id="gpu", marks=pytest.mark.gpu),
+]
+"""Functions that make the backends which have kernels, or functions of the library, of their own."""
+
 
 @pytest.fixture(params=[np.float64, np.float32], ids=["float64", "float32"])
 def dtype(request: pytest.FixtureRequest) -> Any:

@@ -62,7 +62,6 @@ def test_the_hdf5_library_keeps_the_names_of_its_variables(tmp_path: Path) -> No
         (["solve", "a.toml", "--backend", "cuda"], "--backend: \"cuda\"; allowed: .*; did you mean 'gpu'?"),
         (["solve", "a.toml", "--set=run.backend=cuda"], "--set run.backend: \"cuda\"; .*; did you mean 'gpu'?"),
         (["solve", "a.toml", "-o", "a.vtk"], '--output: "a.vtk"; allowed: a path that ends in .h5 or .hdf5'),
-        (["bench", "operations", "--backend=cpu"], "--backend cpu; allowed: .*; did you mean 'openmp'?"),
     ],
 )
 def test_a_mistake_names_the_option_that_was_given(

@@ -19,6 +19,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -287,6 +288,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
         """The backend of another type on the same device, whose operations run in order with those of this one."""
 
 
+@dataclass(eq=False, repr=False)
 class Operations(ABC):
     """The operations of an operator on a backend, as `Backend.bind` gives them.
 
@@ -298,10 +300,6 @@ class Operations(ABC):
 
     backend: Backend
     operator: Operator
-
-    def __init__(self, backend: Backend, operator: Operator) -> None:
-        self.backend = backend
-        self.operator = operator
 
     def rebind(self, operator: Operator) -> None:
         """Go over to an operator on the same nodes, whose coefficients lie in the same arrays.

@@ -8,11 +8,12 @@ docs/extending.md says how to add an operation.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from abc import update_abstractmethods
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
@@ -21,6 +22,8 @@ from poisson.discrete.operator import Operator
 from poisson.discrete.sparse_rows import SparseRows
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
+
+Class = TypeVar("Class", bound=type)
 
 
 class Role(Enum):
@@ -385,3 +388,27 @@ ALL = MappingProxyType({**OPERATIONS, **COMPOSITES, **DIRECT})
 def operations_of(subject: type | None) -> Mapping[str, OperationSpec]:
     """The entries of all operations that a subject has, by the names of their methods."""
     return MappingProxyType({spec.method: spec for spec in ALL.values() if subject in (spec.subject, *spec.also)})
+
+
+def with_methods(
+    cls: Class, specs: Iterable[OperationSpec], lines: Callable[[OperationSpec], list[str]], names: Mapping[str, Any]
+) -> Class:
+    """A class with a method for each of the operations that it has none for itself.
+
+    `lines`: the text of the method's body, which is compiled once: a loop over the arguments at each call would take
+    longer than an operation on a small grid. `names`: what it uses beside its arguments and ``radius_of``.
+    """
+    for spec in specs:
+        if (name := spec.method) not in vars(cls):
+            parameters = [
+                f"{argument.name}=None" if argument.optional and argument.role is Role.RESULT else argument.name
+                for argument in spec.arguments
+            ]
+            text = f"def {name}(self, {', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines(spec))
+            made: dict[str, Any] = {}
+            place = f"<{cls.__qualname__}.{name}, from the entry of {spec.name}>"
+            exec(compile(text, place, "exec"), {**names, "radius_of": spec.radius}, made)
+            made[name].__qualname__, made[name].__module__ = f"{cls.__qualname__}.{name}", cls.__module__
+            setattr(cls, name, made[name])
+    update_abstractmethods(cls)
+    return cls

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from poisson.discrete.sparse_rows import SparseRows
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 Array = Any
 
 
+@dataclass(eq=False, repr=False)
 class RowOperations(ABC):
     """Values at a few nodes.
 
@@ -22,10 +24,6 @@ class RowOperations(ABC):
 
     backend: Backend
     rows: SparseRows
-
-    def __init__(self, backend: Backend, rows: SparseRows) -> None:
-        self.backend = backend
-        self.rows = rows
 
     @abstractmethod
     def replace_rows(self, x: Array, u: Array, out: Array) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -166,6 +167,7 @@ class StencilTransferOperations(ABC):
         """
 
 
+@dataclass(eq=False, repr=False)
 class ClusterOperations(ABC):
     """The correction of strong clusters, for any operator on their lattice: of links or a full stencil.
 
@@ -174,10 +176,6 @@ class ClusterOperations(ABC):
 
     backend: Backend
     clusters: Clusters
-
-    def __init__(self, backend: Backend, clusters: Clusters) -> None:
-        self.backend = backend
-        self.clusters = clusters
 
     @abstractmethod
     def correct_clusters(self, r: Array, u: Array) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,15 +16,12 @@ if TYPE_CHECKING:
 Array = Any
 
 
+@dataclass(eq=False, repr=False)
 class TransferOperations(ABC):
     """The operations between the two grids of a transfer."""
 
     backend: Backend
     transfer: Transfer
-
-    def __init__(self, backend: Backend, transfer: Transfer) -> None:
-        self.backend = backend
-        self.transfer = transfer
 
     @abstractmethod
     def restrict(self, fine: Array, coarse: Array) -> None:
@@ -43,30 +41,24 @@ class TransferOperations(ABC):
         """
 
 
+@dataclass(eq=False, repr=False)
 class InterpolationOperations(ABC):
     """Cubic interpolation from one grid to another."""
 
     backend: Backend
     interpolation: Interpolation
 
-    def __init__(self, backend: Backend, interpolation: Interpolation) -> None:
-        self.backend = backend
-        self.interpolation = interpolation
-
     @abstractmethod
     def interpolate(self, source: Array, out: Array) -> None:
         """out = the cubic interpolant of `source`; fixed nodes keep their values unless `interpolation.everywhere`."""
 
 
+@dataclass(eq=False, repr=False)
 class DifferenceOperations(ABC):
     """First derivatives on the nodes of a grid, of some order."""
 
     backend: Backend
     differences: Differences
-
-    def __init__(self, backend: Backend, differences: Differences) -> None:
-        self.backend = backend
-        self.differences = differences
 
     @abstractmethod
     def derivative(self, axis: int, u: Array, out: Array) -> None:

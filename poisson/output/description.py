@@ -45,25 +45,24 @@ _STEEPEST = 700.0
 """ln of the largest factor, above which it is no number any more."""
 
 
-def describe_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE, *, whole: bool = False) -> str:
+def describe_apart(path: str | Path, *, whole: bool = False) -> str:
     """As `describe`, or with `whole` from all values however many there are, in a process of its own: a file that makes
     the HDF5 library crash, hang or fill the memory is damaged, and this process goes on.
 
-    `path`: a file written by `poisson.output.hdf5.write`. `silence`: seconds after which reading has come to a halt.
-    Raises `OutputError` as `describe`.
+    `path`: a file written by `poisson.output.hdf5.write`. Raises `OutputError` as `describe`.
     """
-    return str(_asked(path, "describe whole" if whole else "describe", silence))
+    return str(_asked(path, "describe whole" if whole else "describe"))
 
 
-def facts_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE) -> dict[str, Any]:
+def facts_apart(path: str | Path) -> dict[str, Any]:
     """As `facts`, in a process of its own, as `describe_apart`."""
-    found: dict[str, Any] = _asked(path, "facts", silence)
+    found: dict[str, Any] = _asked(path, "facts")
     return found
 
 
-def _asked(path: str | Path, what: str, silence: float) -> Any:
+def _asked(path: str | Path, what: str) -> Any:
     try:
-        kind, found = apart.call("poisson.output.description:answer", os.fspath(path), what, silence=silence)
+        kind, found = apart.call("poisson.output.description:answer", os.fspath(path), what)
     except apart.Lost as lost:
         raise OutputError(f"{path}: {damaged(f'the HDF5 library fails: {lost}')}") from None
     if kind == "error":

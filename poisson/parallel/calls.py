@@ -2,18 +2,14 @@
 """The form of an operation on ranks, made from its entry: what it needs of halos, and what it leaves right of them.
 
 An array that is read is exchanged where fewer layers are right than the radius of the operation says; of one that is
-written as many layers fewer are right. A method is put together as text and compiled once, with its class, so that a
-call looks nothing up.
+written as many layers fewer are right.
 """
 
-from abc import update_abstractmethods
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
 
-from poisson.backends.operations import OPERATIONS, Argument, OperationSpec, Role
+from poisson.backends.operations import OPERATIONS, Argument, Class, OperationSpec, Role, with_methods
 from poisson.parallel.arrays import EVERYWHERE
-
-Class = TypeVar("Class", bound=type)
 
 
 def operations_on_ranks(subject: type | None, field: str = "") -> Callable[[Class], Class]:
@@ -23,29 +19,9 @@ def operations_on_ranks(subject: type | None, field: str = "") -> Callable[[Clas
     `field` the subject. Without a subject it is the backend.
     """
 
-    def complete(cls: Class) -> Class:
-        for spec in OPERATIONS.values():
-            if spec.subject is subject and (name := spec.method) not in vars(cls):
-                lines = _of_vectors(spec) if subject is None else _on_lattice(spec, field)
-                method = _compiled(spec, lines)
-                method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
-                setattr(cls, name, method)
-        update_abstractmethods(cls)
-        return cls
-
-    return complete
-
-
-def _compiled(spec: OperationSpec, lines: list[str]) -> Any:
-    parameters = [
-        f"{argument.name}=None" if argument.optional and argument.role is Role.RESULT else argument.name
-        for argument in spec.arguments
-    ]
-    text = f"def {spec.method}(self, {', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
-    made: dict[str, Any] = {}
-    names = {"EVERYWHERE": EVERYWHERE, "radius_of": spec.radius}
-    exec(compile(text, f"<{spec.name} on ranks, from its entry>", "exec"), names, made)
-    return made[spec.method]
+    specs = [spec for spec in OPERATIONS.values() if spec.subject is subject]
+    lines = _of_vectors if subject is None else partial(_on_lattice, field)
+    return lambda cls: with_methods(cls, specs, lines, {"EVERYWHERE": EVERYWHERE})
 
 
 def _of_vectors(spec: OperationSpec) -> list[str]:
@@ -62,7 +38,7 @@ def _of_vectors(spec: OperationSpec) -> list[str]:
     ]
 
 
-def _on_lattice(spec: OperationSpec, field: str) -> list[str]:
+def _on_lattice(field: str, spec: OperationSpec) -> list[str]:
     written = [argument for argument in spec.arguments if argument.written]
     lines = ["lattice = self._lattice"]
     for read in (argument for argument in spec.arguments if argument.read):

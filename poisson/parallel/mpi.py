@@ -112,17 +112,15 @@ class MpiCommunicator:
         part.Free()
         return None
 
-    # ---- what every communicator has
+    # ---- what every `Communicator` has
 
     def exchange(self, messages: Sequence[Message]) -> None:
-        """Send and receive; every message has its counterpart in the same call of the other rank."""
         data = self._ready()
         requests = [data.Irecv(each.array, each.peer, each.tag) for each in messages if not each.sends]
         requests += [data.Isend(each.array, each.peer, each.tag) for each in messages if each.sends]
         self._complete(requests)
 
     def allgather(self, values: Sequence[float]) -> list[tuple[float, ...]]:
-        """A few numbers of every rank, in the order of the ranks."""
         self._ready()
         count = len(values)
         buffers = self._gathers.get(count) or self._gather_of(count)
@@ -142,7 +140,6 @@ class MpiCommunicator:
         return buffers.rows()
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
-        """A Python object of one rank, on every one."""
         data = self._ready()
         payload = pickle.dumps(value, pickle.HIGHEST_PROTOCOL) if self.rank == root else b""
         length = np.array([len(payload)], dtype=np.int64)
@@ -155,7 +152,6 @@ class MpiCommunicator:
         return pickle.loads(received.data)
 
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
-        """A Python object of every rank, in the order of the ranks, on one of them; None on the others."""
         data = self._ready()
         payload = np.frombuffer(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), dtype=np.uint8)
         lengths = [int(length) for (length,) in self.allgather([payload.size])]
@@ -167,11 +163,9 @@ class MpiCommunicator:
         return [value if peer == root else pickle.loads(received[peer].data) for peer in range(self.size)]
 
     def barrier(self, *, asleep: bool = False) -> None:
-        """Wait until every rank is here; see `Communicator.barrier`."""
         self._complete([self._ready().Ibarrier()], asleep=asleep)
 
     def agree(self, flag: bool) -> bool:
-        """Whether the flag is set on any rank."""
         return any(each for (each,) in self.allgather([flag]))
 
     # ---- failures

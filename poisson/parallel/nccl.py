@@ -86,30 +86,25 @@ class NcclCommunicator:
             move(each.array.data.ptr, each.array.nbytes, self._nccl.NCCL_INT8, each.peer, stream)
         self._nccl.groupEnd()
 
-    # ---- numbers and objects
+    # ---- numbers and objects, as every `Communicator` has them
 
     def allgather(self, values: Sequence[float]) -> list[tuple[float, ...]]:
-        """A few numbers of every rank, in the order of the ranks."""
         with self._ended_together():
             return self.control.allgather(values)
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
-        """A Python object of one rank, on every one."""
         with self._ended_together():
             return self.control.broadcast(value, root)
 
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
-        """A Python object of every rank, in the order of the ranks, on one of them; None on the others."""
         with self._ended_together():
             return self.control.gather(value, root)
 
     def barrier(self, *, asleep: bool = False) -> None:
-        """Wait until every rank is here; see `Communicator.barrier`."""
         with self._ended_together():
             self.control.barrier(asleep=asleep)
 
     def agree(self, flag: bool) -> bool:
-        """Whether the flag is set on any rank."""
         with self._ended_together():
             return self.control.agree(flag)
 

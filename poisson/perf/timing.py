@@ -87,10 +87,10 @@ def measure_in_a_row(backend: Backend, call: Callable[[], None]) -> Timing:
     return measure(backend, row).over(count)
 
 
-def copy_bandwidth(backend: Backend, repeats: int = REPEATS, values: int | None = None) -> float:
+def copy_bandwidth(backend: Backend, values: int | None = None) -> float:
     """Bytes a second, read and written together, that memory allows on arrays of so many values: see `Probe.stream`."""
     call, moved = backend.probe().stream(values or stream_values(backend))
-    return moved / measure(backend, call, repeats).median
+    return moved / measure(backend, call).median
 
 
 def stream_values(backend: Backend) -> int:

@@ -72,7 +72,7 @@ def bandwidth_of(backend: Backend) -> tuple[float, int]:
         del call  # with its arrays
         allowed = COPY_SECONDS / (timing.REPEATS + 2) / of_one
         count = max(count, min(most, int(allowed)))
-    return timing.copy_bandwidth(backend, values=count), 8 * count
+    return timing.copy_bandwidth(backend, count), 8 * count
 
 
 def _seconds(backend: Backend, call: Callable[[], None], budget: float) -> float:

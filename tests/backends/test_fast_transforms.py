@@ -149,11 +149,16 @@ CELL_ENDS = [(D, D), (D, N), (N, D), (N, N), (P, P)]
 def test_every_kind_of_cells(any_backend: Backend, ends: tuple[Kind, Kind]) -> None:
     """Types II and IV: odd, even and awkward numbers, along each axis, singular where the ends allow it."""
     rounding = 10.0 * ROUNDING[any_backend.dtype.name]
-    few = any_backend.name == "gpu" and any_backend.dtype == np.float32
-    for cells in (3, 8, 17, 140)[: 2 if few else 4]:
+    gpu, single = any_backend.name == "gpu", any_backend.dtype == np.float32
+    few = (3, 8) if single else (3, 8, 17, 140)
+    for cells in few if gpu else (*range(3, 18, 5 if single else 1), 35, 64, 131, 140):
         check(any_backend, Operator(Lattice((equal(cells, ends), Axis.single())), 0.3), rounding=rounding)
     mirrors, held = (Axis.between(0.0, 1.0, 9, (Rule.MIRROR, rule)) for rule in (Rule.MIRROR, Rule.FIXED))
-    for axes, c in (((equal(7, ends), held), 0.0), ((mirrors, equal(9, ends)), 0.0), ((equal(9, ends),) * 3, 0.7)):
+    # On a CPU more lines than are taken together.
+    beside = Axis.between(0.0, 1.0, 19, (Rule.FIXED, Rule.MIRROR))
+    many = ((equal(7, ends), beside), (beside, equal(9, ends)), (equal(9, ends), equal(6, ends), beside))
+    lattices = [((equal(7, ends), held), 0.0), ((mirrors, equal(9, ends)), 0.0), ((equal(9, ends),) * 3, 0.7)]
+    for axes, c in lattices + [(axes, 0.3) for axes in many] * (not gpu):
         check(any_backend, Operator(Lattice(axes), c), rounding=rounding)
 
 
@@ -197,22 +202,6 @@ def test_every_length_on_a_cpu(dtype: Any, rules: tuple[Rule, Rule]) -> None:
     for length in lengths[:: 1 if dtype == np.float64 else 3]:
         nodes = length + (rules[0] is not Rule.WRAP)
         check(backend, operator((nodes, 3), (*rules, Rule.FIXED, Rule.MIRROR), 0.0))
-
-
-@pytest.mark.parametrize("ends", CELL_ENDS, ids=name_of)
-def test_every_number_of_cells_on_a_cpu(dtype: Any, ends: tuple[Kind, Kind]) -> None:
-    """Types II and IV; also with a large prime factor, and more lines than are taken together."""
-    rounding = 10.0 * ROUNDING[np.dtype(dtype).name]
-    for name in ("numpy", "openmp"):
-        for cells in (*range(3, 18, 1 if dtype == np.float64 else 5), 35, 64, 131):
-            check(
-                ALL_BACKENDS[name](dtype),
-                Operator(Lattice((equal(cells, ends), Axis.single())), 0.3),
-                rounding=rounding,
-            )
-        beside = Axis.between(0.0, 1.0, 19, (Rule.FIXED, Rule.MIRROR))
-        for axes in ((equal(7, ends), beside), (beside, equal(9, ends)), (equal(9, ends), equal(6, ends), beside)):
-            check(ALL_BACKENDS[name](dtype), Operator(Lattice(axes), 0.3), rounding=rounding)
 
 
 def equal(cells: int, ends: tuple[Kind, Kind]) -> Axis:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import BACKENDS, emulated
+from conftest import BACKENDS, MAKES, emulated
 from support.agreement import FEW_RULES, KINDS, PLACED, TABLE, agree, grid_operator, with_coefficients
 from support.emulation import Order
 from support.full_stencils import along_axes, stencil_on
@@ -26,14 +26,6 @@ SHAPES = [((7, 5), FEW_RULES[2]), ((41, 38), FEW_RULES[2]), ((5, 4, 3), FEW_RULE
 
 SIZES = (2, 3, SMALL, SMALL + 1, PIECE, PIECE + 1, 8, 2 * PIECE + 700)
 """Nodes of clusters that a team takes, of those that a block takes, and of those that have several pieces."""
-
-
-MAKES = [
-    emulated,
-    pytest.param(BACKENDS["openmp"], id="openmp"),
-    pytest.param(BACKENDS["gpu"], id="gpu", marks=pytest.mark.gpu),
-]
-"""Functions that make the backends which have kernels, or functions of the library, for this."""
 
 
 def scattered(shape: tuple[int, int]) -> Clusters:

@@ -3,7 +3,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -229,16 +229,22 @@ def test_passes() -> None:
     assert list(passes(False, True, 0, False, 2)) == [Pass(False, True, 0, False)]
 
 
+def require_every_step(found: Sequence[Pass], zero: bool, correct: bool, sweeps: int, residual: bool) -> None:
+    """Passes hold each of the steps once: a start or a correction first, and the residual last."""
+    others = (False,) * (len(found) - 1)
+    assert sum(step.sweeps for step in found) == sweeps
+    assert [step.zero for step in found] == [zero, *others]
+    assert [step.correct for step in found] == [correct, *others]
+    assert [step.residual for step in found] == [*others, residual]
+
+
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_passes_hold_every_step_once(most: int) -> None:
     for zero, correct, residual in itertools.product((False, True), repeat=3):
         for sweeps in range(1, 9):
             found = list(passes(zero, correct, sweeps, residual, most))
             assert all(step.stages <= most for step in found)
-            assert sum(step.sweeps for step in found) == sweeps
-            assert [step.zero for step in found] == [zero, *(False,) * (len(found) - 1)]
-            assert [step.correct for step in found] == [correct, *(False,) * (len(found) - 1)]
-            assert [step.residual for step in found] == [*(False,) * (len(found) - 1), residual]
+            require_every_step(found, zero, correct, sweeps, residual)
 
 
 def test_in_3d_the_size_decides() -> None:
@@ -266,10 +272,7 @@ def test_the_fastest_passes_hold_every_step_once(varies: bool, nodes: int) -> No
         for sweeps in range(1 if zero or not residual else 0, 9):
             found = fastest_passes(zero, correct, sweeps, residual, varies, single, nodes)
             assert set(found) <= set(VARYING_TIMES if varies else TIMES)
-            assert sum(step.sweeps for step in found) == sweeps
-            assert [step.zero for step in found] == [zero, *(False,) * (len(found) - 1)]
-            assert [step.correct for step in found] == [correct, *(False,) * (len(found) - 1)]
-            assert [step.residual for step in found] == [*(False,) * (len(found) - 1), residual]
+            require_every_step(found, zero, correct, sweeps, residual)
 
 
 def test_more_sweeps_than_calls_can_nest_have_their_passes() -> None:

@@ -158,6 +158,14 @@ def residual(stencil: FullStencil, u: Any, f: Any) -> Any:
     return np.where(reference.fixed_nodes(Operator(stencil.lattice)), 0.0, f - au)
 
 
+def require_the_same_residual(a: Operator, u: Any, f: Any) -> None:
+    """Of an operator of links, and of its full stencil."""
+    backend, found, expected = NumpyBackend(np.float64), np.empty_like(u), np.empty_like(u)
+    backend.bind(star(backend, a)).residual(u, f, found)
+    backend.bind(a).residual(u, f, expected)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+
+
 GRID = pytest.mark.parametrize(("shape", "rules"), GRIDS)
 
 
@@ -166,25 +174,15 @@ def test_an_operator_of_links_is_a_full_stencil(shape: tuple[int, ...], rules: t
     backend = NumpyBackend(np.float64)
     for kind in ("none", "both"):
         a = with_coefficients(backend, grid_operator(shape, rules), kind)
-        u, f = (random_array(a.array_shape, np.float64, seed) for seed in (1, 2))
-        found, expected = np.empty_like(u), np.empty_like(u)
-        backend.bind(star(backend, a)).residual(u, f, found)
-        backend.bind(a).residual(u, f, expected)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+        require_the_same_residual(a, *(random_array(a.array_shape, np.float64, seed) for seed in (1, 2)))
 
 
 def test_a_stretched_axis_is_one_too() -> None:
-    backend = NumpyBackend(np.float64)
     kinds = (Kind.ROBIN, Kind.DIRICHLET)
     stretched = Axis.placed(Nodes([0.0, 0.1, 0.3, 0.7, 0.9, 1.4], kinds, (0.7, 0.0)))
-    a = with_coefficients(
-        backend, Operator(Lattice((stretched, Axis.between(0.0, 1.0, 5, (Rule.MIRROR,) * 2)))), "both"
-    )
-    u, f = (random_array(a.array_shape, np.float64, seed) for seed in (1, 2))
-    found, expected = np.empty_like(u), np.empty_like(u)
-    backend.bind(star(backend, a)).residual(u, f, found)
-    backend.bind(a).residual(u, f, expected)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    lattice = Lattice((stretched, Axis.between(0.0, 1.0, 5, (Rule.MIRROR,) * 2)))
+    a = with_coefficients(NumpyBackend(np.float64), Operator(lattice), "both")
+    require_the_same_residual(a, *(random_array(a.array_shape, np.float64, seed) for seed in (1, 2)))
 
 
 def test_nodes_of_a_mask_hold_their_neighbours() -> None:
@@ -195,10 +193,8 @@ def test_nodes_of_a_mask_hold_their_neighbours() -> None:
     c[2:4, 1:3], c[0, 5] = -1.0, -1.0
     a = replace(a, coefficients=replace(a.coefficients, c=c, fixed=5))
     u, f = (np.where(c < 0, 0.0, random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
-    found, expected = np.empty_like(u), np.empty_like(u)
-    backend.bind(star(backend, a)).residual(u, f, found)
-    backend.bind(a).residual(u, f, expected)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    require_the_same_residual(a, u, f)
+    found = np.empty_like(u)
     backend.bind(star(backend, a)).diagonal_solve(f + 1.0, found, 1.0)
     assert np.array_equal(found == 0.0, (c < 0) | reference.fixed_nodes(a))
 

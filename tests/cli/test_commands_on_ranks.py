@@ -15,12 +15,8 @@ from support.mpi import command, mpirun
 from poisson.cli import main
 from poisson.cli.launcher import LauncherFailed, find_launcher, start
 
-SPOKEN = """
-import sys
-import warnings
+ENDING = """
 from poisson.cli import ranks
-from poisson.cli.terms import complain, say
-from poisson.errors import BackendUnavailable, CaseError, OutputError
 from poisson.parallel.launched import launch
 
 class End(Exception):
@@ -32,6 +28,14 @@ def end(communicator, code, *, everyone):
 
 ranks._end = end
 own = launch().rank
+"""
+"""The beginning of a program whose ranks raise `End` where they would end."""
+
+SPOKEN = """
+import sys
+import warnings
+from poisson.cli.terms import complain, say
+from poisson.errors import BackendUnavailable, CaseError, OutputError
 
 def stage(name, failing, error):
     def work(communicator):
@@ -83,7 +87,7 @@ def expected(place: str) -> list[str]:
 
 
 def test_a_failure_at_any_stage_on_any_rank_is_said_once_and_gives_all_one_code() -> None:
-    done = mpirun(2, "-c", SPOKEN)
+    done = mpirun(2, "-c", ENDING + SPOKEN)
     assert (done.returncode, done.stdout) == (0, "a result\n"), done.stderr
     lines = done.stderr.splitlines()
     codes = {"parse": 2, "set up": 2, "loop": 130, "write": 2}
@@ -169,23 +173,20 @@ def test_what_one_process_does_is_refused_on_several(tmp_path: Path) -> None:
     ]
 
 
-def test_without_mpi4py_one_line_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (None, "mpi4py: in the checkout, pip install '.[mpi]'"),
+        ("mpi4py", "mpirun: in the checkout, pip install '.[mpi]', or load the module of an MPI"),
+    ],
+)
+def test_what_ranks_need_is_one_line(
+    found: str | None, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert main(["info", "--ranks", "2"]) == 2
-    said = "poisson: error: --ranks needs mpi4py: in the checkout, pip install '.[mpi]'\n"
-    assert capsys.readouterr() == ("", said)
-
-
-def test_without_mpirun_one_line_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: found)
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     assert main(["info", "--ranks", "2"]) == 2
-    line = "--ranks needs mpirun: in the checkout, pip install '.[mpi]', or load the module of an MPI"
-    assert capsys.readouterr() == ("", f"poisson: error: {line}\n")
+    assert capsys.readouterr() == ("", f"poisson: error: --ranks needs {line}\n")
 
 
 def test_one_process_needs_no_launcher(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

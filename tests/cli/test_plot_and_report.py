@@ -93,7 +93,6 @@ def test_a_picture_in_a_window_is_not_written(result: Path, monkeypatch: pytest.
         (["plot", "no.h5"], "no.h5: no such file; check the name"),
         (["plot", "a.h5", "--field", "E"], "the solution has no field 'E'; its fields are u, f, error"),
         (["plot", "a.h5", "--range", "1,0"], "range: 1,0; allowed: two finite numbers LO,HI with LO less than HI"),
-        (["plot", "a.h5", "--range=1"], "range: '1'; allowed: two numbers LO,HI such as 0,1.5, or 'full'"),
         (["plot", "a.h5", "--cmap", "virdis"], "cmap: 'virdis'; did you mean viridis"),
         (["plot", "a.h5", "--history", "--log"], "--log cannot be combined with --history; leave --log out"),
         (["plot", "a.h5", "--slice", "z=1"], "slice: 'z'; allowed: x, y, such as y=0.5714"),

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 from support.mpi import command, environment, mpirun
 from support.places import ROOT
+from test_commands_on_ranks import ENDING
 
 CASE = str(ROOT / "cases" / "unit_square.toml")
 SMALL = ["solve", CASE, "--backend", "numpy", "--set", "domain.shape=[41, 41]"]
@@ -29,19 +30,9 @@ import poisson.cli.terminal
 import poisson.output.hdf5
 import poisson.output.parts
 import poisson.run.operator, poisson.run.solver
-from poisson.cli import main, ranks
+from poisson.cli import main
 from poisson.errors import BackendUnavailable, CaseError, OutputError
-from poisson.parallel.launched import launch
 
-class End(Exception):
-    pass
-
-def end(communicator, code, *, everyone):
-    communicator.barrier()
-    raise End(code, everyone)
-
-ranks._end = end
-own = launch().rank
 words = ["solve", sys.argv[1], "--backend=numpy", "--set", "domain.shape=[41, 41]", "--set", "solver.method=multigrid"]
 
 def stage(owner, name, error, code, left=()):
@@ -74,7 +65,7 @@ stage(poisson.output.parts.os, "pwrite", OSError(28, "No space left on device"),
 
 
 def test_a_failure_at_any_stage_of_a_solve_ends_it_on_all_ranks(tmp_path: Path) -> None:
-    done = mpirun(2, "-c", FAILING, CASE, cwd=tmp_path)
+    done = mpirun(2, "-c", ENDING + FAILING, CASE, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     said, stages = [], {}
     for line in done.stderr.splitlines():

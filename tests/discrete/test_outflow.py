@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from support.operators import AXIS_RULES, name_of, rules_of
 from support.varying import problem_with
+from test_conservation import widths
 
 import poisson
 from poisson.backends.numpy import NumpyBackend
@@ -22,12 +23,9 @@ RULES = [*AXIS_RULES, *rules_of(2), *rules_of(3)[::5]]
 
 def integral(discretisation: Discretisation, values: NDArray[np.float64]) -> float:
     """By the trapezoidal rule, for which a node on a face has half a cell whatever its condition is."""
-    grid = discretisation.problem.lattice
-    for axis in range(grid.dimension):
-        widths = np.full(grid.shape[axis], grid.spacing[axis])
-        if not grid.periodic[axis]:
-            widths[[0, -1]] *= 0.5
-        values = values * widths.reshape(-1, *(1,) * axis)
+    problem = discretisation.problem
+    for axis in range(problem.lattice.dimension):
+        values = values * widths(problem, axis).reshape(-1, *(1,) * axis)
     return float(values.sum())
 
 

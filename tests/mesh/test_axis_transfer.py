@@ -24,14 +24,18 @@ def tables(fine: int, coarse: int, rules: Pair) -> AxisTransfer:
     return Transfer(operator((fine, fine), both), operator((coarse, coarse), both)).axes[0]
 
 
-def dense(table: AxisTransfer, fine: int, coarse: int) -> tuple[np.ndarray, np.ndarray]:
-    """P and R as matrices."""
-    p, r = np.zeros((fine, coarse)), np.zeros((coarse, fine))
-    for row in range(fine):
-        np.add.at(p[row], table.prolong[0][row], table.prolong[1][row])
-    for row in range(coarse):
-        np.add.at(r[row], table.restrict[0][row], table.restrict[1][row])
-    return p, r
+def as_matrix(table: Table, columns: int) -> np.ndarray:
+    index, weight = table
+    matrix = np.zeros((len(index), columns))
+    for row, (nodes, parts) in enumerate(zip(index, weight, strict=True)):
+        np.add.at(matrix[row], nodes, parts)
+    return matrix
+
+
+def both_ways(fine: int, coarse: int, rules: Pair) -> tuple[np.ndarray, np.ndarray]:
+    """P and R."""
+    table = tables(fine, coarse, rules)
+    return as_matrix(table.prolong, coarse), as_matrix(table.restrict, fine)
 
 
 def widths(nodes: int, rules: Pair) -> np.ndarray:
@@ -45,7 +49,7 @@ def test_every_pair_of_sizes(rules: Pair) -> None:
     wraps = rules[0] is Rule.WRAP
     for coarse in range(3, 20):
         for fine in range(coarse, 2 * coarse + 1):
-            p, r = dense(tables(fine, coarse, rules), fine, coarse)
+            p, r = both_ways(fine, coarse, rules)
             ends = 0 if wraps else 1
             x_fine, x_coarse = np.arange(fine) / (fine - ends), np.arange(coarse) / (coarse - ends)
             # A linear function is kept, but for the jump across a period.
@@ -62,10 +66,10 @@ def test_every_pair_of_sizes(rules: Pair) -> None:
 
 
 def test_where_the_intervals_halve_restriction_is_full_weighting() -> None:
-    _, r = dense(tables(9, 5, (Rule.MIRROR, Rule.MIRROR)), 9, 5)
+    _, r = both_ways(9, 5, (Rule.MIRROR, Rule.MIRROR))
     np.testing.assert_array_equal(r[2], [0, 0, 0, 0.25, 0.5, 0.25, 0, 0, 0])
     np.testing.assert_array_equal(r[0], [0.5, 0.5, 0, 0, 0, 0, 0, 0, 0])
-    _, r = dense(tables(8, 4, (Rule.WRAP, Rule.WRAP)), 8, 4)
+    _, r = both_ways(8, 4, (Rule.WRAP, Rule.WRAP))
     np.testing.assert_array_equal(r[0], [0.5, 0.25, 0, 0, 0, 0, 0, 0.25])
 
 
@@ -90,14 +94,6 @@ each_example = pytest.mark.parametrize("given", COARSENED, ids=lambda given: giv
 def coarse_of(given: Example) -> Axis:
     assert given.axis.coarser is not None
     return given.axis.coarser
-
-
-def as_matrix(table: Table, columns: int) -> np.ndarray:
-    index, weight = table
-    matrix = np.zeros((len(index), columns))
-    for row, (nodes, parts) in enumerate(zip(index, weight, strict=True)):
-        np.add.at(matrix[row], nodes, parts)
-    return matrix
 
 
 @each_example

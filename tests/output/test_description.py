@@ -185,7 +185,7 @@ def test_the_process_that_reads_may_end(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "a.h5"
     hdf5.write(path, make_solution(2))
 
-    def end(*arguments: object, silence: float) -> None:
+    def end(*arguments: object) -> None:
         raise apart.Lost(how)
 
     monkeypatch.setattr(apart, "call", end)

@@ -2,16 +2,16 @@
 """Pictures can be read: nothing is cut off or unseen on dark colours, and no line says what is not there."""
 
 import re
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from support import results
 from support.results import make_solution
 
 import poisson
 from poisson.case.settings import Units
-from poisson.problem.expressions import parse
 from poisson.problem.problem import Problem
 from poisson.run.solution import Solution
 
@@ -32,15 +32,7 @@ PEAK = "1/((x - 0.4)**2 + (y - 0.6)**2 + 1e-4)"
 LONG = "A title that somebody has made so long that no picture is wide enough to have it in a single line above it"
 
 
-def solution_of(shape: tuple[int, ...], expression: str, *, title: str = "Some title", **changes: Any) -> Solution:
-    """A solution whose u is an expression of the coordinates; `upper` and `lower` are corners of its box."""
-    corners = {name: changes.pop(name) for name in ("lower", "upper") if name in changes}
-    problem = Problem.on_box(shape, f=0.0, title=title, **corners)
-    grid = problem.lattice
-    points = np.meshgrid(*(grid.coordinates(axis) for axis in reversed(range(grid.dimension))), indexing="ij")
-    u = np.broadcast_to(parse(expression, grid.dimension)(np, *reversed(points)), grid.array_shape)
-    changes = {"problem": problem, "u": np.array(u, "float64"), "fields": {}, "error": None, "units": SI} | changes
-    return replace(make_solution(len(shape)), **changes)
+solution_of = partial(results.solution_of, units=SI)
 
 
 def lines_of(axes: Any) -> list[Any]:

@@ -3,7 +3,6 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from conftest import emulated
 from poisson.backends.base import Backend
 from poisson.backends.gpu.derivative import VARIANTS
 from poisson.backends.numpy import NumpyBackend
-from poisson.cli import main
 from poisson.errors import ResourceError
 from poisson.mesh.differences import Differences
 from poisson.perf.benchmark import derivative
@@ -83,18 +81,3 @@ def test_arrays_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     line = r"^4 arrays of 9 x 9 x 9 nodes need 2.33e-05 GB, and 1e-06 GB are free: choose a smaller --n"
     with pytest.raises(ResourceError, match=line):
         derivative.bench(backend, (9, 9, 9), 8)
-
-
-def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    line = ["bench", "derivative", "--backend=numpy", "--n=12x11", "--order=4"]
-    assert main([*line, f"--csv={tmp_path / 'a.csv'}", f"--plot={tmp_path / 'a.png'}"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("First derivatives of order 4 on 12 x 11 nodes, float64, on numpy: CPU")
-    assert "\ncopy in the same run: 10 GB/s" in out
-    lines = (tmp_path / "a.csv").read_text().splitlines()
-    assert lines[0] == "axis,variant,parameters,rms_error,max_error,seconds,spread,bytes_per_second,of_copy"
-    assert [line.split(",")[0] for line in lines[1:]] == ["x", "y", "all"]
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert main([*line, "--json"]) == 0
-    assert [row["axis"] for row in json.loads(capsys.readouterr().out)] == ["x", "y", "all"]

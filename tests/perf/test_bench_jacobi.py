@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`bench jacobi`: the published problems, the arithmetic of its table, structured mapping, runs on every backend."""
 
-import json
 import re
 from math import isclose, pi, sin, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,6 @@ from poisson import backends
 from poisson.backends.ledger import Call
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp.library import library_path
-from poisson.cli import main
-from poisson.errors import GridError
 from poisson.mesh.boundary import Rule
 from poisson.perf.benchmark import jacobi
 from poisson.perf.benchmark.jacobi import ALL_LOOPS, COLUMNS, ITERATION, Loop, LoopKernel, bench
@@ -86,11 +82,6 @@ def test_the_first_residual_is_known(name: str) -> None:
     backend.bind(on).residual(u, None, backend.empty(on.array_shape), norms)
     total = backend.read(norms)[0] * on.spacing[0] ** 4
     assert isclose(total, FIRST_SUMS[name](n), rel_tol=1e-13)
-
-
-def test_a_problem_that_is_too_small_is_refused() -> None:
-    with pytest.raises(GridError, match="n = 4: the problem laplace needs at least 5"):
-        bench("laplace", n=4, names=("numpy",))
 
 
 # ---- the arithmetic of the table
@@ -262,27 +253,6 @@ def test_the_specification_joins_a_short_measurement_only(monkeypatch: pytest.Mo
     monkeypatch.setattr(backends, "describe", lambda: rows[2:])
     assert list(jacobi._backends((), np.dtype(np.float64), 0, 2e8)) == ["numpy"]
     assert list(jacobi._backends(("numpy", "openmp"), np.dtype(np.float64), 0, 1.0)) == ["numpy", "openmp"]
-
-
-def test_the_command_prints_the_table_and_writes_the_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
-    table, figure = tmp_path / "jacobi.csv", tmp_path / "jacobi.png"
-    words = ["bench", "jacobi", "--n=10", "--iterations", "6", "--backend=numpy", "--loop=fused,staged"]
-    assert main([*words, f"--csv={table}", "--plot", str(figure)]) == 0
-    out, err = capsys.readouterr()
-    title, blank, head, *_ = out.splitlines()
-    assert title == "Jacobi, heated square (Jacobi article of the AMD lab notes): n = 10, float64, 6 iterations"
-    assert (blank, err) == ("", "")
-    assert head.split()[:4] == ["loop", "kernel", "backend", "calls"]
-    assert "GFLOP/s at 17: with 17 flops a node and iteration" in out
-    lines = table.read_text("utf-8").splitlines()
-    assert lines[0] == ",".join(column.key for column in COLUMNS)
-    assert len(lines) == 1 + 2 + 5
-    assert figure.read_bytes().startswith(b"\x89PNG")
-    assert main([*words, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [list(row) for row in rows] == [[column.key for column in COLUMNS]] * 7
-    assert [row["loop"] for row in rows] == ["fused"] * 2 + ["staged"] * 5
 
 
 def test_the_published_norm_has_its_root() -> None:

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`bench laplacian`: the sizes, the figure of merit, the rows, the notes and the figure."""
 
-import csv
 import itertools
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +15,6 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.cli.measuring import Measurement, bench_laplacian
 from poisson.errors import PoissonError, ResourceError
-from poisson.perf import timing
 from poisson.perf.benchmark import laplacian
 from poisson.perf.benchmark.laplacian import COUNTERS, IDENTITY, OURS, STUDY, TIMES, bench, launch_once
 from poisson.perf.benchmark.variants import VARIANTS
@@ -160,47 +156,9 @@ def test_without_a_profiler_the_table_goes_on(monkeypatch: pytest.MonkeyPatch) -
 
 
 # ---- the command
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bandwidth and measurements that take no time."""
-    monkeypatch.setattr(timing, "STREAM_VALUES", 1 << 16)
-    monkeypatch.setattr(timing, "LEAST_SECONDS", 0.0)
 
 
 LINE = ["bench", "laplacian", "--backend=numpy"]
-
-
-@pytest.mark.usefixtures("small")
-def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*LINE, "--n=12"]) == 0
-    out, err = capsys.readouterr()
-    lines = out.splitlines()
-    assert lines[0].startswith("Laplacian, float64, on numpy: CPU")
-    assert lines[2].split("  ")[0] == "variant" and lines[4].split()[:4] == ["ours", "12", "12", "12"]
-    assert lines[5].startswith("copy in the same run: ")
-    assert err == ""
-
-
-@pytest.mark.usefixtures("small")
-def test_json_and_csv_have_the_same_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "rows.csv"
-    assert main([*LINE, "--sizes=12,9x8x7", "--precision=float32", "--json", f"--csv={path}"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [(row["nx"], row["ny"], row["nz"]) for row in rows] == [(12, 12, 12), (9, 8, 7)]
-    assert list(rows[0]) == [column.key for column in (*IDENTITY, *TIMES)]
-    with path.open() as file:
-        written = list(csv.DictReader(file))
-    assert [float(row["milliseconds"]) for row in written] == [row["milliseconds"] for row in rows]
-    assert written[0]["registers"] == ""
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("sizes", ["12", "12,9x8x7,20"])
-def test_the_figure_is_a_png(tmp_path: Path, sizes: str) -> None:
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "figure.png"
-    assert main([*LINE, f"--sizes={sizes}", f"--plot={path}"]) == 0
-    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_once_times_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

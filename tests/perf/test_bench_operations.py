@@ -2,16 +2,13 @@
 """`bench operations`: every operation is measured, by the bytes that it must move."""
 
 import itertools
-import json
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
 from poisson.backends.base import Backend
 from poisson.backends.operations import ALL
-from poisson.cli import main
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.sparse_rows import SparseRows
@@ -73,13 +70,3 @@ def test_the_bandwidth_is_measured_before_every_operation(monkeypatch: pytest.Mo
     assert order[:8] == ["bandwidth", "operation", *("bandwidth", "operation") * 3]
     # A laplacian moves 2 x 100 values of 8 bytes in one second, the copy 1600 bytes in 1, 2 and 4 seconds.
     assert (row["operation"], row["lowest"], row["of_yardstick"], row["highest"]) == ("laplacian", 1.0, 2.0, 4.0)
-
-
-def test_the_command_prints_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["bench", "operations", "--sizes=9x10,9x9x9", "--backend=numpy", "--precision=float32", "--json"]
-    assert main(words) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert {row["size"] for row in rows} == {"9x10", "9x9x9"}
-    [fill] = [row for row in rows if row["operation"] == "fill" and row["size"] == "9x10"]
-    assert math.isclose(fill["bytes_per_second"] * fill["seconds"], 90 * 4, rel_tol=1e-12)
-    assert np.isfinite([row["of_yardstick"] for row in rows]).all()

@@ -4,10 +4,8 @@
 Covers poisson.cli.scaling.
 """
 
-import csv
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from support.mpi import mpirun
 from support.ranks import ThreadCommunicator, on_ranks
 
 from poisson.backends.numpy import NumpyBackend
-from poisson.cli import main
 from poisson.errors import PoissonError
 from poisson.output.table import Report
 from poisson.parallel.communicator import Message, Serial
@@ -224,18 +221,6 @@ def test_links_are_measured_in_both_directions() -> None:
         links = on_ranks(size, lambda communicator: link_of(communicator, NumpyBackend(np.float64)), delay=0.0)
         assert all(link == links[0] for link in links)
         assert links[0].latency > 0.0 < links[0].bandwidth < 1e13
-
-
-def test_the_command_writes_rows_and_a_figure(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    paths = tmp_path / "rows.csv", tmp_path / "figure.png"
-    words = ["--n=33x33", "--work=multigrid,fft", "--backend=numpy", "--repeats=1"]
-    assert main(["bench", "scaling", *words, "--json", f"--csv={paths[0]}", f"--plot={paths[1]}"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [(row["work"], row["ranks"], row["efficiency"]) for row in rows] == [("multigrid", 1, 1), ("fft", 1, 1)]
-    with paths[0].open() as file:
-        assert [row["work"] for row in csv.DictReader(file)] == ["multigrid", "fft"]
-    assert paths[1].read_bytes().startswith(b"\x89PNG")
 
 
 def test_processes_of_mpi_measure_some_of_them_and_all() -> None:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`bench solve`: whole solves by every method, beside a plain solver by sine transforms."""
 
-import csv
 import json
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -99,18 +97,6 @@ def test_a_jump_lies_in_the_block() -> None:
     along = operator.links[0][16]
     # From 0.3 to 0.62 are the nodes 10 to 19; the links at both ends have the harmonic mean.
     np.testing.assert_allclose(along[8:21], [1.0, 2000 / 1001, *(1e3,) * 9, 2000 / 1001, 1.0])
-
-
-def test_the_command_writes_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "solves.csv"
-    words = ["--n=33x33,33x33x33", "--method=fft,sine", "--backend=numpy", "--repeats=1", "--json", f"--csv={path}"]
-    assert main(["bench", "solve", *words]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [(row["size"], row["method"]) for row in rows] == [
-        (size, method) for size in ("33x33", "33x33x33") for method in ("fft", "sine")
-    ]
-    with path.open() as file:
-        assert [row["method"] for row in csv.DictReader(file)] == ["fft", "sine"] * 2
 
 
 def test_the_study_and_the_lists(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The roofline: the attainable line, every operation below it, and the peak of arithmetic."""
 
-import csv
 import math
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +16,6 @@ from poisson.backends.base import Backend
 from poisson.backends.gpu.probe import CHAINS
 from poisson.backends.gpu.shapes import PEAK_SHAPE
 from poisson.backends.numpy import NumpyBackend, NumpyProbe
-from poisson.cli import main
 from poisson.errors import GridError, ResourceError
 from poisson.mesh.boundary import Rule
 from poisson.perf import roofline
@@ -169,23 +166,6 @@ def test_the_figure_has_the_line_and_a_point_for_each_operation() -> None:
     assert {text.get_text() for text in axes.texts} == {"100 GB/s", "200 GFLOP/s"}
     looks = [(point.get_marker(), tuple(point.get_color())) for point in points]
     assert len(set(looks)) == len(looks)
-
-
-@pytest.mark.usefixtures("short_measurements")
-def test_the_command_prints_and_writes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(roofline, "peak_flops", lambda backend: 1e12)
-    words = ["--backend=numpy", "--shape=17x9", f"--csv={tmp_path / 'r.csv'}", f"--plot={tmp_path / 'r.png'}"]
-    assert main(["roofline", *words]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("numpy: CPU ") and "17 x 9 nodes, float64" in shown
-    assert "arithmetic 1000.0 GFLOP/s" in shown
-    with open(tmp_path / "r.csv", newline="") as file:
-        operations = [row["operation"] for row in csv.DictReader(file)]
-    assert operations[:3] == ["laplacian", "boundary_conditions", "update"]
-    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_default_grid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from support.refusals import mistake_of
 
 from poisson.errors import CaseError
 from poisson.problem.fields import FieldFile
@@ -14,11 +15,7 @@ VALUES = np.random.default_rng(3).normal(size=(4, 5, 6))
 
 
 def message(field: FieldFile, shape: tuple[int, ...] = (4, 5, 6)) -> str:
-    with pytest.raises(CaseError) as caught:
-        field.check(shape)
-    [line] = caught.value.mistakes
-    assert "\n" not in line
-    return line
+    return mistake_of(field.check, shape)
 
 
 @pytest.fixture

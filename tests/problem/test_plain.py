@@ -13,8 +13,8 @@ import h5py
 import numpy as np
 import pytest
 from support.places import ROOT
+from support.refusals import mistake_of
 
-from poisson.errors import CaseError
 from poisson.problem.fields import FieldFile
 
 VALUES = np.arange(20.0).reshape(4, 5)
@@ -22,11 +22,7 @@ COPY = 'copy the values into a plain data set, in h5py as new["f"] = old["f"][..
 
 
 def refusal(field: FieldFile, shape: tuple[int, ...] = (4, 5)) -> str:
-    with pytest.raises(CaseError) as caught:
-        field.check(shape)
-    [line] = caught.value.mistakes
-    assert "\n" not in line
-    return line
+    return mistake_of(field.check, shape)
 
 
 def make_pipe(path: Path) -> None:

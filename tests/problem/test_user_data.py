@@ -19,7 +19,6 @@ from poisson.discrete.integrals import energy, mean
 from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import outflow
 from poisson.errors import CaseError
-from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import FACE_NAMES, Kind
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
@@ -264,15 +263,6 @@ def test_between_nodes_and_beyond_the_outermost() -> None:
     solution = poisson.solve(problem, backend="numpy")
     for x in (0.0, 0.001, 0.4, 1.0):
         assert solution.at(x) == pytest.approx(x**3, abs=3e-3)
-
-
-def test_one_solve_makes_one_axis_an_axis(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everybody shares the lattice of the problem."""
-    made: list[Any] = []
-    before = Axis.__post_init__
-    monkeypatch.setattr(Axis, "__post_init__", lambda axis: (made.append(axis), before(axis))[1])
-    poisson.solve(Problem.on_box((17, 9), f=1.0), method="fft", backend="numpy")
-    assert len(made) == 2
 
 
 def test_dense_agrees_with_the_sparse_matrix() -> None:

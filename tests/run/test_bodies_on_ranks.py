@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.divided import raised, solved
+from support.divided import raised
 from support.ranks import ThreadCommunicator, on_ranks
 
 import poisson
@@ -80,6 +80,7 @@ SOLVES: list[tuple[str, dict[str, Any]]] = [
     ("3D", {"ranks": [1, 2, 2]}),
     ("symmetric", {"method": "multigrid", "precision": "mixed"}),
     ("periodic", {"method": "multigrid", "precision": "mixed"}),
+    ("dirichlet", {"backend": "openmp", "threads": 1}),
 ]
 
 
@@ -130,11 +131,3 @@ def test_arrays_of_the_first_rank_alone_and_of_each_part() -> None:
 
     line = "a: an array of a part of the grid; allowed with bodies: the whole on every process"
     assert [str(error) for error in raised(2, refused)] == [line] * 2
-
-
-def test_compiled_ranks_beside_a_body() -> None:
-    problem, size = PROBLEMS["dirichlet"]
-    alone = poisson.solve(problem, backend="openmp", threads=1, rtol=1e-4)
-    together, u = solved(problem, size, backend="openmp", threads=1, rtol=1e-4)
-    assert together.iterations == alone.iterations
-    np.testing.assert_allclose(u, alone.u, rtol=0.0, atol=1e-12)

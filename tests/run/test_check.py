@@ -22,7 +22,7 @@ from poisson.mesh.lattice import Lattice
 from poisson.run import check as module
 from poisson.run.check import Findings, check
 from poisson.run.sample import Sample
-from poisson.solvers.choose import choose
+from poisson.solvers.choose import Choice, choose
 from poisson.solvers.expected import Outline
 from poisson.solvers.multigrid.hierarchy import grids_of, levels_of
 
@@ -51,14 +51,19 @@ def test_what_is_foretold_is_what_the_solver_does(name: str) -> None:
     assert found.grids == tuple(level.operator.shape[: case.problem.lattice.dimension] for level in levels)
 
 
+def chosen_twice(case: Case) -> tuple[Choice, Choice]:
+    """The choice from arrays, and that from an outline."""
+    backend, facts = NumpyBackend(np.float64), Sample(case.problem)
+    operations = backend.bind(Discretisation(case.problem).operator_on(backend))
+    outline = Outline(backend, facts.operator, facts.mean_reaction)
+    return choose(operations, case.solver, "float64"), choose(outline, case.solver, "float64")
+
+
 @pytest.mark.parametrize("jump", [2.0, 1e3])
 @pytest.mark.parametrize("nodes", [65, 700])
 def test_the_choice_from_an_outline_is_that_from_arrays(jump: float, nodes: int) -> None:
     case = case_of("unit_square", f"equation.a=1 + {jump - 1}*x", f"domain.shape=[{nodes}, {nodes}]", "equation.c=y")
-    backend, facts = NumpyBackend(np.float64), Sample(case.problem)
-    operations = backend.bind(Discretisation(case.problem).operator_on(backend))
-    wanted = choose(operations, case.solver, "float64")
-    found = choose(Outline(backend, facts.operator, facts.mean_reaction), case.solver, "float64")
+    wanted, found = chosen_twice(case)
     assert (found.settings, found.precision, found.reason) == (wanted.settings, wanted.precision, wanted.reason)
 
 
@@ -66,10 +71,8 @@ def test_the_choice_from_an_outline_is_that_from_arrays(jump: float, nodes: int)
 def test_robin_faces_alone_count_by_the_mean_of_c(faces: str) -> None:
     name, _, value = faces.partition("=")
     case = case_of("pressure_projection", "domain.shape=[700, 700]", f"boundary.{name}={value}")
-    backend, facts = NumpyBackend(np.float64), Sample(case.problem)
-    operations = backend.bind(Discretisation(case.problem).operator_on(backend))
-    wanted = choose(operations, case.solver, "float64").precision
-    assert choose(Outline(backend, facts.operator, facts.mean_reaction), case.solver, "float64").precision == wanted
+    wanted, found = chosen_twice(case)
+    assert found.precision == wanted.precision
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import BACKENDS, emulated
+from conftest import MAKES
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -22,13 +22,6 @@ from poisson.discrete.mask import labelled
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.errors import CaseError, IncompatibleSource, PoissonError
 from poisson.run.sample import Sample
-
-MAKES = [
-    emulated,
-    pytest.param(BACKENDS["openmp"], id="openmp"),
-    pytest.param(BACKENDS["gpu"], id="gpu", marks=pytest.mark.gpu),
-]
-"""Functions that make the backends which have kernels, or functions of the library, for this."""
 
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("auto", {}),

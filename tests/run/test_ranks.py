@@ -57,6 +57,10 @@ SOLVES: list[tuple[str, str, dict[str, Any]]] = [
     ("2D, varying", "multigrid", {"precision": "float32"}),
     ("3D", "jacobi", JACOBI | {"precision": "float32"}),
     ("3D, mirrors", "jacobi", JACOBI | {"precision": "float32", "ranks": [1, 2, 2]}),
+    ("2D, varying", "multigrid", {"backend": "openmp", "threads": 1}),
+    ("3D, mirrors", "cg", {"backend": "openmp", "threads": 1}),
+    ("3D", "jacobi", JACOBI | {"backend": "openmp", "threads": 1}),
+    ("2D, varying", "multigrid", {"backend": "gpu"}),
 ]
 
 
@@ -71,7 +75,9 @@ def levels_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     SOLVES,
     ids=["-".join([name, method, *map(str, options.values())]) for name, method, options in SOLVES],
 )
-def test_ranks_find_what_one_process_does(name: str, method: str, options: dict[str, Any]) -> None:
+def test_ranks_find_what_one_process_does(
+    name: str, method: str, options: dict[str, Any], backends_by_name: None
+) -> None:
     """The same iterations; only sums over the nodes are rounded otherwise, as they are joined from parts."""
     problem, size = PROBLEMS[name]
     given = {"method": method, "backend": "numpy", **options}
@@ -88,28 +94,6 @@ def test_ranks_find_what_one_process_does(name: str, method: str, options: dict[
     assert together.provenance["ranks"] == size
     blocks = options.get("ranks", [1] * (problem.lattice.dimension - 1) + [size])
     assert together.provenance["blocks"] == " x ".join(map(str, blocks))
-
-
-@pytest.mark.parametrize(
-    ("name", "method", "backend"),
-    [
-        ("2D, varying", "multigrid", "openmp"),
-        ("3D, mirrors", "cg", "openmp"),
-        ("3D", "jacobi", "openmp"),
-        pytest.param("2D, varying", "multigrid", "gpu", id="emulated"),
-    ],
-)
-def test_compiled_ranks_find_what_one_process_does(
-    name: str, method: str, backend: str, backends_by_name: None
-) -> None:
-    problem, size = PROBLEMS[name]
-    given: dict[str, Any] = {"method": method, "backend": backend, "max_iterations": 60}
-    if backend == "openmp":
-        given["threads"] = 1
-    alone = poisson.solve(problem, **given)
-    together, u = solved(problem, size, **given)
-    assert (together.status, together.iterations) == (alone.status, alone.iterations)
-    np.testing.assert_allclose(u, alone.u, rtol=0.0, atol=1e-12 * np.abs(alone.u).max())
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])

@@ -187,51 +187,6 @@ def test_a_function_an_array_and_a_text_give_the_same_solution() -> None:
 
 
 # ---- arrays of other libraries
-class OnDevice:
-    """An array that only its device can read, as CuPy's are for NumPy."""
-
-    def __init__(self, values: Any) -> None:
-        self._values = values
-        self.shape = values.shape
-        self.__cuda_array_interface__ = {"shape": values.shape, "typestr": values.dtype.str, "version": 3}
-
-    def __array__(self, *args: Any, **named: Any) -> Any:
-        raise TypeError("implicit conversion to a NumPy array is not allowed")
-
-    def __getitem__(self, place: Any) -> "OnDevice":
-        return OnDevice(self._values[place])
-
-    def get(self) -> Any:
-        return self._values.copy()
-
-
-class ByDlpack:
-    """An array of the host that has nothing but DLPack."""
-
-    def __init__(self, values: Any) -> None:
-        self._values = values
-        self.shape = values.shape
-
-    def __dlpack__(self, **named: Any) -> Any:
-        return self._values.__dlpack__(**named)
-
-    def __dlpack_device__(self) -> Any:
-        return self._values.__dlpack_device__()
-
-    def __getitem__(self, place: Any) -> "ByDlpack":
-        return ByDlpack(self._values[place])
-
-
-@pytest.mark.parametrize("wrap", [OnDevice, ByDlpack])
-def test_arrays_of_other_libraries(wrap: Any) -> None:
-    values = np.random.default_rng(1).random((13, 17))
-    problem = Problem.on_box((17, 13), f=wrap(values))
-    expected = Solver(Problem.on_box((17, 13), f=values), "fft", "numpy").solve().u
-    np.testing.assert_array_equal(Solver(problem, "fft", "numpy").solve().u, expected)
-    with pytest.raises(CaseError, match=r"the grid needs \(12, 17\)"):
-        Problem.on_box((17, 12), f=wrap(values))
-    with pytest.raises(CaseError, match="without real numbers"):
-        Problem.on_box((17, 13), f=wrap(values.astype(complex)))
 
 
 @pytest.mark.gpu

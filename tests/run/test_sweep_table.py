@@ -2,13 +2,12 @@
 """The table of the sweeps into a folder: whose rows it keeps, and what the numbers in it are."""
 
 import csv
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from support.results import make_solution
+from test_sweep import rows_of
 
 import poisson
 from poisson.cli import main
@@ -36,12 +35,6 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def table_of(path: str = "a-sweep/sweep.csv") -> list[dict[str, str]]:
     with open(path, newline="", encoding="utf-8") as stream:
         return list(csv.DictReader(stream))
-
-
-def rows_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
-    assert main(["sweep", "a.toml", "--json", *words]) == 0
-    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return rows
 
 
 def test_a_second_sweep_adds_its_rows_and_loses_none(capsys: pytest.CaptureFixture[str]) -> None:

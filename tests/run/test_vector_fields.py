@@ -172,12 +172,6 @@ def test_a_vector_is_written_with_its_components_last(tmp_path: Path, vectors: S
         assert [axis[0].name for axis in file["flux"].dims] == [*(f"/{c}" for c in "zyx"[-dimension:]), "/component"]
 
 
-def test_a_result_without_vectors_has_no_components(tmp_path: Path) -> None:
-    hdf5.write(tmp_path / "a.h5", make_solution())
-    with h5py.File(tmp_path / "a.h5") as file:
-        assert "component" not in file
-
-
 def test_a_vector_opens_in_xarray(tmp_path: Path, vectors: Solution) -> None:
     xarray = pytest.importorskip("xarray")
     hdf5.write(tmp_path / "a.h5", vectors)

@@ -89,8 +89,7 @@ def test_every_backend_and_loop_agrees(name: str) -> None:
 
 def test_both_forms_at_surfaces_have_direct_solutions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The solutions of the two forms differ by more than is allowed."""
-    [one] = [info for info in backends.describe() if info.name == "numpy"]
-    monkeypatch.setattr(backends, "describe", lambda: [one])
+    only(monkeypatch, "numpy")
     disc = {"inside": "hypot(x - 0.5, y - 0.45) < 0.2", "dirichlet": "1 + x"}
     for form in ("shortley_weller", "symmetric"):
         tables = {"equation": {"f": 1.0, "surface": form}, "domain": {**SQUARE, "shape": [21, 18]}, "boundary": WALL}
@@ -100,8 +99,7 @@ def test_both_forms_at_surfaces_have_direct_solutions_of_their_own(monkeypatch: 
 
 def test_bodies_that_float_have_a_direct_solution_by_superposition(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solution with another charge differs from the direct one."""
-    [one] = [info for info in backends.describe() if info.name == "numpy"]
-    monkeypatch.setattr(backends, "describe", lambda: [one])
+    only(monkeypatch, "numpy")
     bodies: list[dict[str, Any]] = [
         {"inside": "hypot(x - 0.3, y - 0.45) < 0.15", "floating": True, "charge": 0.5},
         {"inside": "hypot(x - 0.7, y - 0.6) < 0.12", "floating": True},
@@ -145,8 +143,7 @@ def test_superposed_solutions_keep_the_charge_to_rounding(
 def test_bodies_beside_open_faces_have_a_direct_solution(
     monkeypatch: pytest.MonkeyPatch, open_faces: dict[str, Any], form: str
 ) -> None:
-    [one] = [info for info in backends.describe() if info.name == "numpy"]
-    monkeypatch.setattr(backends, "describe", lambda: [one])
+    only(monkeypatch, "numpy")
     bodies: list[dict[str, Any]] = [
         {"inside": "hypot(x - 0.35, y - 0.45) < 0.12", "floating": True, "charge": 0.5},
         {"inside": "hypot(x - 0.7, y - 0.6) < 0.1", "dirichlet": 1.0},

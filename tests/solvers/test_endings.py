@@ -19,7 +19,7 @@ from poisson.discrete.balance import balanced
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.operator import Operator
 from poisson.discrete.reference import Direct
-from poisson.errors import CaseError, ResourceError
+from poisson.errors import ResourceError
 from poisson.mesh.boundary import Rule
 from poisson.solvers.fallback import ChosenMethod
 from poisson.solvers.iteration import Method, Task, factor_for
@@ -113,11 +113,6 @@ def test_sweeps_that_rounding_keeps_from_going_on_far_from_the_solution_have_sta
     assert (solution.status, solution.status.exit_code) == (Status.STAGNATED, 1)
     assert (solution.u == 100.0).all()
     assert Solver(problem, "multigrid", "numpy", "float32").solve(initial=100.0).status is Status.CONVERGED
-
-
-def test_a_tolerance_of_everything_is_refused() -> None:
-    with pytest.raises(CaseError, match=r"solver.rtol: 1.0; allowed: a number >= 0 and < 1"):
-        Solver(B((9, 9), f=1.0, boundary=WALLS), rtol=1.0)
 
 
 # ---- conjugate gradients

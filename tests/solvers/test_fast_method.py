@@ -7,7 +7,6 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
-from conftest import BACKENDS
 from support.multigrid import F, M, W, cube, relative_residual, source, zeros
 
 from poisson.backends.base import Array, Backend
@@ -153,14 +152,3 @@ def test_the_method_refuses_varying_coefficients() -> None:
     operator = Operator.uniform((9, 9), (1.0, 1.0), 0.0, (F,) * 4, coefficients=c)
     with pytest.raises(CaseError, match=r"solver.method = 'fft' needs constant a and c"):
         FastTransform(BACKEND.bind(operator))
-
-
-@pytest.mark.parametrize("name", ["openmp", "emulated"])
-def test_transforms_give_the_same_on_every_backend(name: str) -> None:
-    backend, a = BACKENDS[name](np.float64), cube((20, 17), (F, M, W, W))
-    results = []
-    for where in (BACKEND, backend):
-        # Beyond what transforms alone reach, so that all of the method runs.
-        result = FastTransform(where.bind(a)).solve(zeros(where, a), source(where, a), stopping=Stopping(rtol=1e-18))
-        results.append(where.to_host(result.u))
-    np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-12 * np.abs(results[0]).max())

@@ -19,7 +19,7 @@ from poisson.solvers.multigrid import CoarserProblems, Multigrid, MultigridSetti
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Stopping
+from poisson.solvers.stopping import SolveResult, Stopping
 
 F, M, W = Rule.FIXED, Rule.MIRROR, Rule.WRAP
 
@@ -132,3 +132,12 @@ def relative_residual(backend: Backend, a: Operator, u: Array, f: Array) -> floa
     squares = backend.read(place)[0]
     backend.bind(a).norm(f, place)
     return float(np.sqrt(squares / backend.read(place)[0]))
+
+
+def converged(backend: Backend, a: Operator, method: Method, rtol: float = 1e-8) -> SolveResult:
+    """The result of a solve of a random problem from zero, whose true residual is below the target, too."""
+    f = source(backend, a)
+    result = method.solve(zeros(backend, a), f, stopping=Stopping(rtol=rtol))
+    assert result.status is Status.CONVERGED
+    assert relative_residual(backend, a, result.u, f) <= rtol * (1 + 1e-6)
+    return result

@@ -11,7 +11,7 @@ from poisson.mesh.boundary import Kind
 from poisson.mesh.lattice import Lattice
 from poisson.output.record import ErrorNorms
 from poisson.parallel.communicator import Communicator
-from poisson.problem.expressions import Expression
+from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face
 from poisson.problem.problem import Problem
 from poisson.run.solution import Solution
@@ -19,6 +19,24 @@ from poisson.solvers.status import Status
 
 WALL = Face(Kind.DIRICHLET, Expression.constant(0.0))
 PERIODIC = Face(Kind.PERIODIC)
+
+
+def solution_of(
+    shape: tuple[int, ...],
+    text: str,
+    *,
+    title: str = "Some title",
+    lower: tuple[float, ...] | None = None,
+    upper: tuple[float, ...] | None = None,
+    **changes: Any,
+) -> Solution:
+    """A result whose u is a text of the coordinates, and nothing else."""
+    problem = Problem.on_box(shape, f=0.0, lower=lower, upper=upper, title=title)
+    grid = problem.lattice
+    points = np.meshgrid(*(grid.coordinates(axis) for axis in reversed(range(grid.dimension))), indexing="ij")
+    u = np.broadcast_to(parse(text, grid.dimension)(np, *reversed(points)), grid.array_shape)
+    changes = {"problem": problem, "u": np.array(u, dtype="float64"), "fields": {}, "error": None} | changes
+    return replace(make_solution(len(shape)), **changes)
 
 
 def make_solution(dimension: int = 3, dtype: str = "float64", **changes: Any) -> Solution:

@@ -2,19 +2,15 @@
 """Methods that call the functions of the library, made from the entries of the operations.
 
 A method hands its arguments on in the order of the entry, as `poisson.backends.openmp.library.signature` has their
-types. It is put together as text and compiled once, with its class: a loop over the arguments at each call would take
-longer than an operation on a small grid.
+types.
 """
 
-from abc import update_abstractmethods
 from collections.abc import Callable
 from ctypes import c_void_p
-from typing import Any, TypeVar
 
 from poisson.backends.openmp.library import doubles
-from poisson.backends.operations import ALL, Argument, OperationSpec, Role
+from poisson.backends.operations import ALL, Argument, Class, OperationSpec, Role, with_methods
 
-Class = TypeVar("Class", bound=type)
 _PLACES = {"doubles": doubles, "c_void_p": c_void_p}
 """The names that the source of a generated method uses beside its arguments."""
 
@@ -26,24 +22,12 @@ def operations_from_entries(subject: type | None) -> Callable[[Class], Class]:
     ``structure``; without one, ``threads``.
     """
 
-    def complete(cls: Class) -> Class:
-        for spec in ALL.values():
-            if spec.subject is subject and (name := spec.method) not in vars(cls):
-                method = _method(spec)
-                method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
-                setattr(cls, name, method)
-        update_abstractmethods(cls)
-        return cls
-
-    return complete
+    specs = [spec for spec in ALL.values() if spec.subject is subject]
+    return lambda cls: with_methods(cls, specs, _call, _PLACES)
 
 
-def _method(spec: OperationSpec) -> Any:
+def _call(spec: OperationSpec) -> list[str]:
     plain = spec.subject is None
-    parameters = [
-        f"{argument.name}=None" if argument.optional and argument.role is Role.RESULT else argument.name
-        for argument in spec.arguments
-    ]
     passed = [] if plain else ["self.structure"]
     for argument in spec.arguments:
         passed += _passed(argument)
@@ -52,10 +36,7 @@ def _method(spec: OperationSpec) -> Any:
             passed += [f"{argument.name}.shape[-1]"] * columns + [f"{argument.name}.rows, {argument.name}.pitch"]
     if plain:
         passed.append("self.threads")
-    text = f"def {spec.method}(self, {', '.join(parameters)}):\n    self.functions.{spec.name}({', '.join(passed)})\n"
-    made: dict[str, Any] = {}
-    exec(compile(text, f"<{spec.name} from its entry>", "exec"), _PLACES, made)
-    return made[spec.method]
+    return [f"self.functions.{spec.name}({', '.join(passed)})"]
 
 
 def _passed(argument: Argument) -> list[str]:

@@ -134,12 +134,12 @@ def grown(shape: tuple[int, ...], ranks: int) -> tuple[int, ...]:
     return tuple(count + 1 for count in intervals)
 
 
-def largest_cube(memory: float, arrays: float, itemsize: int = 8) -> int:
-    """Nodes along each side of the largest cube with so many arrays in the memory of all ranks together, in bytes.
+def largest_cube(memory: float, arrays: float) -> int:
+    """Nodes along each side of the largest cube with so many float64 arrays in so many bytes, of all ranks together.
 
     Its intervals halve often.
     """
-    side = (memory / (arrays * itemsize)) ** (1.0 / 3.0)
+    side = (memory / (8.0 * arrays)) ** (1.0 / 3.0)
     if side < 9.0:
         raise PoissonError(f"no cube fits {memory / 1e6:.3g} MB")
     power = max(1, int(math.log2(side)) - 3)
