@@ -343,11 +343,9 @@ struct Grids {
         }
         return mix;
     }
-    // A row of coarse values, which begins at `at`: those at the nodes [start, stop) from the sum of fine rows, zero at
-    // fixed nodes.
-    void restrict_row(const T* fine, T* values, int64_t at, int64_t start, int64_t stop) const {
+    // Zeros at the fixed nodes among [start, stop) of a row of coarse values, which begins at `at`.
+    void hold_fixed(T* values, int64_t at, int64_t start, int64_t stop) const {
         T* const row = values + at;
-        restrict_along_x(x, fine, row, start, stop);
         if (coarse_mask) hold_masked(coarse_mask + at, static_cast<const T*>(nullptr), row, start, stop);
         if (start == 0 && coarse.rule(0) == FIXED) row[0] = 0;
         if (stop == coarse.nx && coarse.rule(1) == FIXED) row[stop - 1] = 0;

@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "multigrid/tiles.h"
+#include "multigrid/shuffles.h"
 #include "operator/stencil.h"
 
 // The whole lines of columns that a stage computes: `width` columns from `start` on. Those in [own, end) are the tile's
@@ -61,38 +61,6 @@ struct Bundle {
         beside[g] = slow[g][0] + slow[g][1] + (solid ? middle[0] + middle[1] : 0) + extra[g];
     }
 };
-
-// The neighbours on one side of the nodes at `at`. Loads that cross a cache line cost more than shuffles, where one
-// instruction shuffles a line.
-#ifdef __AVX512F__
-#ifdef __clang__
-#define POISSON_LANES_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define POISSON_LANES_OF(a, b, ...) __builtin_shuffle(a, b, decltype(a < b){__VA_ARGS__})
-#endif
-inline Line<double> left_of(const double*, Line<double> before, Line<double> here) {
-    return POISSON_LANES_OF(before, here, 7, 8, 9, 10, 11, 12, 13, 14);
-}
-inline Line<double> right_of(const double*, Line<double> here, Line<double> behind) {
-    return POISSON_LANES_OF(here, behind, 1, 2, 3, 4, 5, 6, 7, 8);
-}
-inline Line<float> left_of(const float*, Line<float> before, Line<float> here) {
-    return POISSON_LANES_OF(before, here, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
-}
-inline Line<float> right_of(const float*, Line<float> here, Line<float> behind) {
-    return POISSON_LANES_OF(here, behind, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
-}
-#undef POISSON_LANES_OF
-#else
-template <class T>
-inline Line<T> left_of(const T* at, Line<T>, Line<T>) {
-    return load<WIDE<T>>(at - 1);
-}
-template <class T>
-inline Line<T> right_of(const T* at, Line<T>, Line<T>) {
-    return load<WIDE<T>>(at + 1);
-}
-#endif
 
 // The larger of what is there and the size of a value, lane by lane.
 template <class T>

@@ -5,6 +5,7 @@
 #include "multigrid/gather.h"
 #else
 #include "multigrid/summed_rows.h"
+#include "multigrid/whole_rows.h"
 #endif
 
 namespace {
@@ -103,16 +104,15 @@ poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_
                 mix.add(values + fine.row(line, plane), by_plane * grids.y.weight(r, j));
             }
         }
-        add_up(mix, 0, round_up(fine.nx, WIDE<T>), sums);
-        grids.end_fine_row(sums, true, true);
-        grids.restrict_row(sums, out, coarse.row(j, k), 0, coarse.nx);
+        const int64_t width = round_up(fine.nx, WIDE<T>);
+        restrict_sum(grids, mix, 0, width, true, true, out, coarse.row(j, k), {0, coarse.nx}, sums);
     });
 }
 
 template <class T>
 poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
                            const poisson_transfer* tables, const T* values, T* out) {
-    const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
+    const Local<T> fine = local<T>(fine_operator);
     const Grids<T> grids(*fine_operator, *coarse_operator, *tables);
     const T* const mask = mask_of<T>(fine_operator);
     // Behind the sums there is room for what masked nodes keep.
@@ -121,10 +121,9 @@ poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_
         if (fine.fixed(j, fine.ny, 1) || (fine.dimension == 3 && fine.fixed(k, fine.nz, 2))) return;
         T* row = out + fine.row(j, k);
         const T first = row[0], last = row[fine.nx - 1];
-        add_up(grids.above(values, j, k), 0, round_up(coarse.nx, WIDE<T>), sums);
-        grids.end_coarse_row(sums, true, true);
+        const Mix<T> mix = grids.above(values, j, k);
         if (mask) std::copy(row, row + fine.nx, sums + room);
-        prolong_along_x(grids.x, sums, row, row, 0, fine.nx);
+        prolong_sum(grids, mix, static_cast<const T*>(row), row, 0, fine.nx, sums);
         if (mask) hold_masked(mask + fine.row(j, k), sums + room, row, 0, fine.nx);
         if (fine.rule(0) == FIXED) row[0] = first;
         if (fine.rule(1) == FIXED) row[fine.nx - 1] = last;

@@ -14,6 +14,7 @@
 
 #include "core/kept.h"
 #include "multigrid/stages.h"
+#include "multigrid/whole_rows.h"
 
 namespace {
 
@@ -282,16 +283,10 @@ private:
             return;
         }
         const Grids<T>& grids = *task.correction;
-        const Pairing& along = grids.x.pairing;
-        const int64_t stop = std::min(at.start + at.width, a.nx);
-        const Span sources = along.sources(at.start, stop);
-        const int64_t first = round_down(sources.start, W);
         const Mix<T> mix = solid ? grids.above(task.coarse_correction, mid.node(j), march.node(p))
                                  : grids.above(task.coarse_correction, march.node(p), 0);
-        add_up(mix, first, round_up(sources.stop - first, W), sums);
-        T* coarse = sums - first;
-        grids.end_coarse_row(coarse, first == 0, sources.stop == along.coarse);
-        prolong_along_x(grids.x, coarse, u, to, at.start, stop);
+        const int64_t stop = std::min(at.start + at.width, a.nx);
+        prolong_sum(grids, mix, u, to, at.start, stop, sums);
         if (at.begins && x.lower == FIXED) to[0] = u ? u[0] : T(0);
         if (at.ends && x.upper == FIXED) to[a.nx - 1] = u ? u[a.nx - 1] : T(0);
         if (task.arrays.mask) hold_masked(task.arrays.mask + plane_offset(p) + row_offset(j), u, to, at.start, stop);
@@ -464,10 +459,8 @@ private:
     }
     void restrict_row(const Mix<T>& mix, int64_t to) const {
         const Stretch& at = stages[last].columns;
-        T* const row = sums - at.start;
-        add_up(mix, at.start, at.width, sums);
-        task.restriction->end_fine_row(row, at.begins, at.ends);
-        task.restriction->restrict_row(row, task.coarse_residual, to, coarse_columns.start, coarse_columns.stop);
+        restrict_sum(*task.restriction, mix, at.start, at.width, at.begins, at.ends, task.coarse_residual, to,
+                     coarse_columns, sums);
     }
 };
 

@@ -96,7 +96,7 @@ class DefectCorrection(Method):
             done += made
             now = self._defect(u, f, factor)
             status = watch.judge(done, now) or watch.limit(done)
-        return watch.result(status, done, u, None)
+        return watch.result(status, done, u, None, now)
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`), if those in float32 have the same factor."""
@@ -188,7 +188,7 @@ class MixedConjugateGradients(Method):
             # Where the residual is rounding errors, directions that follow upon each other lead away from the solution.
             restart = norm > ASTRAY * least and least < late
             status = watch.judge(done, now) or watch.limit(done)
-        return watch.result(status, done, u, None)
+        return watch.result(status, done, u, None, now)
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`), if those in float32 have the same factor."""

@@ -132,6 +132,21 @@ def axes_of(dimension: int) -> list[tuple[int, ...]]:
     return [axes for count in range(dimension, 0, -1) for axes in itertools.combinations(range(dimension), count)]
 
 
+@pytest.mark.parametrize("coarse", [7, 8, 9, 15, 16, 17, 32, 33])
+def test_rows_of_any_number_of_whole_lines_go_between_two_grids(backend: Backend, coarse: int) -> None:
+    for pair in AXIS_RULES:
+        wraps = pair[0] is Rule.WRAP
+        for dimension in (2, 3):
+            shape = (2 * coarse - (not wraps), 9, 5)[:dimension]
+            rules = (*pair, *(Rule.FIXED, Rule.MIRROR) * (dimension - 1))
+            for axes in [(0,), (0, 1)] if dimension == 2 else [(0, 1, 2)]:
+                agrees(backend, coarsened(operator(shape, rules), axes), Call(False, True, True, True), 2)
+    for ends in range(6):
+        a = placed((Cells, ends, 2 * coarse), (Nodes, 0, 9))
+        lattice = Lattice(tuple(axis.coarser or axis for axis in a.lattice.axes))
+        agrees(backend, Transfer(a, Operator(lattice, a.c, a.a)), Call(False, True, True, True), 2)
+
+
 @pytest.mark.parametrize("shapes", [HALVING, OTHERS], ids=["halving", "others"])
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_every_call_with_few_faces(backend: Backend, dimension: int, shapes: dict[int, list[tuple[int, ...]]]) -> None:

@@ -283,3 +283,24 @@ def test_other_backends_converge_alike(name: str) -> None:
         )
         assert result.status is Status.CONVERGED
         np.testing.assert_allclose(backend.to_host(result.u), expected.u, rtol=0, atol=1e-9 * np.abs(expected.u).max())
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("a", [cube((33, 40)), cube((48, 40), (M,) * 4)], ids=["walls", "singular"])
+@pytest.mark.parametrize("name", ["numpy", "openmp"])
+def test_the_norms_of_a_result_are_those_of_the_residual_of_its_iterate(
+    name: str, a: Operator, mixed: bool, method: str
+) -> None:
+    backend, settings = backend_of(name), PLAIN.having(method=method)
+    operations = backend.bind(a)
+    maker = solver(backend, a, settings) if mixed else solver_of(operations, settings)
+    f = source(backend, a, 1)
+    result = maker.solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-9))
+    place = backend.reduction()
+    operations.certify(result.u, f, backend.empty(a.array_shape), place)
+    if mixed or (method == "multigrid" and not a.singular):
+        # The residual itself is a difference of numbers 1e9 times as large.
+        assert result.norms == pytest.approx(backend.read(place), rel=1e-4)
+    else:
+        assert result.norms is None

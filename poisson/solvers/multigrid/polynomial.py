@@ -36,6 +36,11 @@ MORE_IN_SYMMETRIC_CYCLES = 2
 """Sweeps that the polynomial smoothers of coarser grids make in addition in the cycles that precondition, before the
 restriction and after the correction: with a jump of 10³ at 129³ they save one iteration in five."""
 
+MORE_BETWEEN_CELLS = 1
+"""Sweeps before the restriction that a smoother with a period makes in addition where three axes are coarsened, one of
+them with cells: 64³ cells take 7 cycles in the place of 11 for a random source, and a fifth less time. Nodes would take
+6 cycles in the place of 8, and as much time where the source is smooth."""
+
 MOST_IN_ORDER = 16
 """The roots of so many sweeps may be taken from one end of the interval to the other."""
 
@@ -63,8 +68,9 @@ class Polynomial:
             ends = level.lowest, level.largest
             self._factors = [tuple(_omegas(chebyshev_roots(*ends, list(range(n)), n)) for n in (post, pre))]
             return
-        uneven = is_uneven(level.operator.lattice)
-        lowest = level.lowest * (_beginning(level.operator.lattice, uneven) if period > 1 else 1.0)
+        lattice = level.operator.lattice
+        uneven = is_uneven(lattice)
+        lowest = level.lowest * (_beginning(lattice, uneven) if period > 1 else 1.0)
         if settings.symmetric:
             # The same polynomial before and after makes the cycle self-adjoint.
             lowest *= BELOW_WITH_JUMPS if level.operator.links else 1.0
@@ -74,6 +80,8 @@ class Polynomial:
             return
         if not finest:
             post += MORE_ON_COARSE_GRIDS
+        if period > 1 and not uneven and _coarsens_cells(level):
+            pre += MORE_BETWEEN_CELLS
         degree = pre + post
         self._factors = []
         for cycle in range(period):
@@ -123,8 +131,21 @@ def _beginning(lattice: Lattice, uneven: bool) -> float:
     """Where the interval of a smoother with a period begins, over the lowest eigenvalue of rough modes."""
     if uneven:
         return ABOVE_WHERE_UNEVEN
-    cells = any(axis.placement is not None and not axis.placement.on_faces for axis in lattice.axes)
-    return BELOW_BETWEEN_CELLS if cells else BELOW_THE_ROUGH
+    return BELOW_BETWEEN_CELLS if _has_cells(lattice) else BELOW_THE_ROUGH
+
+
+def _has_cells(lattice: Lattice) -> bool:
+    """Whether an axis has cells."""
+    return any(axis.placement is not None and not axis.placement.on_faces for axis in lattice.axes)
+
+
+def _coarsens_cells(level: Level) -> bool:
+    """Whether the next coarser grid has fewer nodes along all of three axes, one of which has cells."""
+    lattice = level.operator.lattice
+    if lattice.dimension < 3 or level.transfer is None or not _has_cells(lattice):
+        return False
+    coarse = level.transfer.transfer.coarse.lattice
+    return all(n < m for n, m in zip(coarse.whole.shape, lattice.whole.shape, strict=True))
 
 
 def _omegas(roots: Sequence[float]) -> tuple[float, ...]:

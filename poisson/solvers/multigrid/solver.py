@@ -96,7 +96,7 @@ class Multigrid(Method):
         status = watch.begin(source, first, lambda: at.u, guess)
         if estimate:
             return self._to_discretisation_error(estimate, watch, at, f, status)
-        done = 0
+        done, now = 0, first
         self._mean.begin(watch.norm(first))
         while status is None:
             at.move(self.cycle.coarse_and_turn(at.u, f, at.out, at.work, done, norms))
@@ -105,7 +105,8 @@ class Multigrid(Method):
             if operator.singular:
                 self._mean.follow(at.u, watch.norm(now), at.work)
             status = watch.judge(done, now) or watch.limit(done)
-        return watch.result(status, done, at.u, at.work)
+        # A mean that was taken out came after the residual.
+        return watch.result(status, done, at.u, at.work, None if operator.singular else now)
 
     def _begun(self, at: "_At", f: Array) -> Array:
         """The start of full multigrid and the sweeps after it, with all norms that are read before the first cycle.
