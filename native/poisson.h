@@ -137,9 +137,11 @@ typedef struct {
 } poisson_weighted;
 
 /* `count` groups of nodes (poisson/discrete/clusters.py): of the nodes that lie at these places of an array, a group
- * has those from starts[n] on. With `stages` > 0 their corrections are the last rows of the cycle of their graph
- * (poisson/discrete/contracted.py) in place of factors: stage n has the rows from stage[n] on, and `values` has room
- * for the sums of the groups and the rows. */
+ * has those from starts[n] on, and a factor. With `stages` > 0 their corrections are the last rows of the cycle of their
+ * graph (poisson/discrete/contracted.py) instead: stage n has the rows from stage[n] on, and `values` has room for the
+ * sums of the groups, the rows and the guests. Then `labels` has for each node, without padding, where its sum is among
+ * the values. `strips` of `height` rows of nodes follow each other; the groups from firsts[n] on begin in strip n, and
+ * the guests from guests[n] on are those of strip n: a group that begins elsewhere, in `hosts`, or -1 for none. */
 typedef struct {
     poisson_operator lattice;
     int64_t count;
@@ -152,6 +154,12 @@ typedef struct {
     const int32_t* columns;
     const float* weights;
     double* values;
+    int64_t strips;
+    int64_t height;
+    const int32_t* labels;
+    const int32_t* firsts;
+    const int32_t* guests;
+    const int32_t* hosts;
 } poisson_clusters;
 
 /* `count` rows of a sparse matrix (poisson/discrete/sparse_rows.py): the places of their nodes in an array, where the

@@ -13,11 +13,18 @@ constexpr int64_t BLOCK = 8192;
 // Rows of a cycle that a thread takes at once.
 constexpr int64_t ROWS = 64;
 
+// Whether all control volumes but those of fixed nodes are the same.
+bool has_one_width(const poisson_operator& a) {
+    for (int face = 0; face < 2 * a.dimension; ++face)
+        if (a.rule[face] == MIRROR) return false;
+    return !a.widths;
+}
+
 template <class T>
 class Groups {
 public:
-    Groups(const poisson_clusters* c, const T* r, T* u)
-        : nodes(c->lattice), c(c), r(r), u(u), one_width(!c->lattice.widths && all_wrap_or_are_fixed(c->lattice)) {}
+    Groups(const poisson_clusters* c, const T* r, T* u, bool one_width)
+        : nodes(c->lattice), c(c), r(r), u(u), one_width(one_width) {}
 
     double sum(int64_t first, int64_t last) const {
         double total[4] = {};
@@ -40,11 +47,6 @@ public:
     }
 
 private:
-    static bool all_wrap_or_are_fixed(const poisson_operator& a) {
-        for (int face = 0; face < 2 * a.dimension; ++face)
-            if (a.rule[face] == MIRROR) return false;
-        return true;
-    }
     const Nodes nodes;
     const poisson_clusters* c;
     const T* r;
@@ -94,6 +96,79 @@ double sum_of_blocks(const Groups<T>& groups, int64_t first, int64_t parts, cons
     return sum;
 }
 
+// Groups that have a cycle have nearly all nodes, which are gone through as they lie: a node has the label of its group,
+// and the rows of a strip are added up by one thread. A group has its own place among the sums for the strip of its
+// first node, and one behind the rows of the cycle, a guest, in each other strip that it reaches; the first guest of a
+// strip gets what belongs to no group.
+template <class T>
+class Strips {
+public:
+    Strips(const poisson_clusters* c, const T* r, T* u, bool one_width)
+        : c(c), nodes(c->lattice), r(r), u(u), one_width(one_width) {}
+
+    void add_up() const {
+        const int64_t teams = (c->strips + TOGETHER - 1) / TOGETHER;
+        POISSON_THREADS(team, teams, 2 * nodes.count(), (), ()) { add_up_strips(team * TOGETHER); }
+        for (int64_t guest = 0; guest < guests(); ++guest)
+            if (c->hosts[guest] >= 0) c->values[c->hosts[guest]] += place_of(guest);
+    }
+    // The corrections take the places of the sums.
+    void spread() const {
+        const double* const found = c->values + c->stage[c->stages];
+        std::copy(found, found + c->count, c->values);
+        for (int64_t guest = 0; guest < guests(); ++guest)
+            place_of(guest) = c->hosts[guest] < 0 ? 0.0 : found[c->hosts[guest]];
+        POISSON_THREADS(row, nodes.rows(), nodes.count(), (), ()) {
+            const int32_t* const label = labels(row);
+            T* const out = u + nodes.pitch * row;
+            for (int64_t i = 0; i < nodes.x.nodes; ++i) out[i] += T(c->values[label[i]]);
+        }
+    }
+
+private:
+    // Strips that a thread adds up at a time, because an addition to a sum waits for the one before it.
+    static constexpr int TOGETHER = 4;
+
+    int64_t guests() const { return c->guests[c->strips]; }
+    double& place_of(int64_t guest) const { return c->values[c->count + c->stage[c->stages] + guest]; }
+    const int32_t* labels(int64_t row) const { return c->labels + nodes.x.nodes * row; }
+    double value(const T* from, int64_t row, int64_t i) const {
+        if (one_width) return double(from[i]);
+        return nodes.width_of_row(row % nodes.y.nodes, row / nodes.y.nodes) * nodes.width(i) * double(from[i]);
+    }
+    void add_up_strips(int64_t first) const {
+        const int64_t last = std::min<int64_t>(first + TOGETHER, c->strips), nx = nodes.x.nodes;
+        std::fill(c->values + c->firsts[first], c->values + c->firsts[last], 0.0);
+        std::fill(&place_of(c->guests[first]), &place_of(c->guests[last]), 0.0);
+        double* const sums = c->values;
+        for (int64_t height = 0; height < c->height; ++height) {
+            const int64_t row = first * c->height + height, next = c->height;
+            const T* const from = r + nodes.pitch * row;
+            if (one_width && row + (TOGETHER - 1) * next < nodes.rows()) {
+                const int32_t *const one = labels(row), *const two = labels(row + next),
+                                     *const three = labels(row + 2 * next), *const four = labels(row + 3 * next);
+                const int64_t step = nodes.pitch * next;
+                for (int64_t i = 0; i < nx; ++i) {
+                    sums[one[i]] += double(from[i]);
+                    sums[two[i]] += double(from[i + step]);
+                    sums[three[i]] += double(from[i + 2 * step]);
+                    sums[four[i]] += double(from[i + 3 * step]);
+                }
+                continue;
+            }
+            for (int64_t other = row; other < std::min(row + TOGETHER * next, nodes.rows()); other += next)
+                for (int64_t i = 0; i < nx; ++i)
+                    sums[labels(other)[i]] += value(r + nodes.pitch * other, other, i);
+        }
+    }
+
+    const poisson_clusters* c;
+    const Nodes nodes;
+    const T* r;
+    T* u;
+    const bool one_width;
+};
+
 // The rows of the cycle, stage by stage, from the sums of the groups.
 void cycle(const poisson_clusters* c) {
     double* const values = c->values;
@@ -114,40 +189,29 @@ void cycle(const poisson_clusters* c) {
 
 template <class T>
 poisson_status correct(const poisson_clusters* c, const T* r, T* u) {
-    if (!c || !r || !u || (c->count && (!c->places || !c->starts || !(c->factors || c->stages))))
-        return POISSON_BAD_ARGUMENT;
+    if (!c || !r || !u) return POISSON_BAD_ARGUMENT;
     if (c->count == 0) return POISSON_SUCCESS;
-    const Groups<T> groups(c, r, u);
+    if (c->stages) {
+        if (!c->labels || !c->hosts || !c->values) return POISSON_BAD_ARGUMENT;
+        const Strips<T> strips(c, r, u, has_one_width(c->lattice));
+        strips.add_up();
+        cycle(c);
+        strips.spread();
+        return POISSON_SUCCESS;
+    }
+    if (!c->places || !c->starts || !c->factors) return POISSON_BAD_ARGUMENT;
+    const Groups<T> groups(c, r, u, has_one_width(c->lattice));
     const int32_t* const starts = c->starts;
     double* const partial = partial_results(starts[c->count] / BLOCK + 1);
     if (!partial) return POISSON_OUT_OF_MEMORY;
-    const auto sum_all = [&](int64_t n) { return groups.sum(starts[n], starts[n + 1]); };
-    const auto add_all = [&](int64_t n, double value) { groups.add(starts[n], starts[n + 1], T(value)); };
-    const auto sum_blocks = [&](int64_t n, int64_t parts, const auto& end_of) {
-        return sum_of_blocks(groups, starts[n], parts, end_of, partial);
-    };
-    const auto add_blocks = [&](int64_t n, int64_t parts, const auto& end_of, double value) {
-        POISSON_THREADS(part, parts, 4 * BLOCK * parts, (), ()) {
-            groups.add(starts[n] + part * BLOCK, end_of(part), T(value));
-        }
-    };
-    if (c->stages == 0) {
-        for_each_group(
-            c, [&](int64_t n) { add_all(n, c->factors[n] * sum_all(n)); },
-            [&](int64_t n, int64_t parts, const auto& end_of) {
-                add_blocks(n, parts, end_of, c->factors[n] * sum_blocks(n, parts, end_of));
-            });
-        return POISSON_SUCCESS;
-    }
-    double* const sums = c->values;
     for_each_group(
-        c, [&](int64_t n) { sums[n] = sum_all(n); },
-        [&](int64_t n, int64_t parts, const auto& end_of) { sums[n] = sum_blocks(n, parts, end_of); });
-    cycle(c);
-    const double* const found = sums + c->stage[c->stages];
-    for_each_group(
-        c, [&](int64_t n) { add_all(n, found[n]); },
-        [&](int64_t n, int64_t parts, const auto& end_of) { add_blocks(n, parts, end_of, found[n]); });
+        c, [&](int64_t n) { groups.add(starts[n], starts[n + 1], T(c->factors[n] * groups.sum(starts[n], starts[n + 1]))); },
+        [&](int64_t n, int64_t parts, const auto& end_of) {
+            const T value = T(c->factors[n] * sum_of_blocks(groups, starts[n], parts, end_of, partial));
+            POISSON_THREADS(part, parts, 4 * BLOCK * parts, (), ()) {
+                groups.add(starts[n] + part * BLOCK, end_of(part), value);
+            }
+        });
     return POISSON_SUCCESS;
 }
 

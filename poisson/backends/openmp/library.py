@@ -118,6 +118,9 @@ class ClustersStructure(Structure):
         *((name, c_void_p) for name in ("places", "starts", "factors")),
         ("stages", c_int64),
         *((name, c_void_p) for name in ("stage", "entries", "columns", "weights", "values")),
+        ("strips", c_int64),
+        ("height", c_int64),
+        *((name, c_void_p) for name in ("labels", "firsts", "guests", "hosts")),
     )
 
 

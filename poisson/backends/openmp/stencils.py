@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from ctypes import byref, c_int32, c_int64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.backends.openmp.arrays import DeviceArray, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
 
 MOST_PLACES = 1 << 32
+
+STRIP = 16384
+"""Nodes of a strip, about, whose sums one thread adds up."""
 
 
 def _lattice(backend: OpenmpBackend, lattice: Lattice) -> OperatorStructure:
@@ -104,24 +108,62 @@ class OpenmpClusters(ClusterOperations):
     def __init__(self, backend: OpenmpBackend, clusters: Clusters) -> None:
         super().__init__(backend, clusters.without_members)
         self.functions = backend.functions
-        lattice, nodes = _lattice(backend, clusters.lattice), clusters.shape[0]
-        rows, columns = np.divmod(clusters.nodes, np.int32(nodes))
-        if clusters.lattice.nodes // nodes * lattice.pitch > MOST_PLACES:
+        lattice = _lattice(backend, clusters.lattice)
+        if clusters.lattice.nodes // clusters.shape[0] * lattice.pitch > MOST_PLACES:
             raise GridError(f"the {backend.name} backend has strong clusters on arrays of {MOST_PLACES} values at most")
-        places = rows.astype(np.uint32) * np.uint32(lattice.pitch) + columns.astype(np.uint32)
         structure = ClustersStructure(lattice=lattice, count=clusters.count)
         tables: list[DeviceArray] = []
-        arrays = {"places": places, "starts": clusters.starts.astype(np.int32)}
-        if (cycle := clusters.cycle) is None:
-            arrays["factors"] = clusters.factors
-        else:
-            structure.stages, values = len(cycle.stages) - 1, np.empty(clusters.count + cycle.rows)
-            stage = np.array(cycle.stages, np.int32)
-            arrays |= {"stage": stage, "entries": cycle.starts, "columns": cycle.columns, "weights": cycle.weights}
-            arrays |= {"values": values}
+        arrays = self._groups(clusters, lattice.pitch) if clusters.cycle is None else _cycle(clusters, structure)
         for field, values in arrays.items():
             if values.size:
                 tables.append(backend.table(values, values.dtype))
                 setattr(structure, field, tables[-1].pointer)
         structure.kept = lattice, tables
         self.structure = byref(structure)
+
+    @staticmethod
+    def _groups(clusters: Clusters, pitch: int) -> dict[str, NDArray[Any]]:
+        """The tables of groups that each have a correction of their own."""
+        rows, columns = np.divmod(clusters.nodes, np.int32(clusters.shape[0]))
+        places = rows.astype(np.uint32) * np.uint32(pitch) + columns.astype(np.uint32)
+        return {"places": places, "starts": clusters.starts.astype(np.int32), "factors": clusters.factors}
+
+
+def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArray[Any]]:
+    """The tables of groups with a cycle; their first nodes ascend."""
+    cycle, nodes, starts = clusters.cycle, clusters.nodes, clusters.starts
+    assert cycle is not None
+    rows = clusters.lattice.nodes // clusters.shape[0]
+    structure.stages, structure.height = len(cycle.stages) - 1, max(1, STRIP // clusters.shape[0])
+    structure.strips = -(-rows // structure.height)
+    strip = nodes // np.int32(structure.height * clusters.shape[0])
+    first = strip[starts[:-1]]
+    # A run of the nodes of a group that are in one strip is its own, or a guest there.
+    begins = np.append(True, strip[1:] != strip[:-1])
+    begins[starts[:-1]] = True
+    group = np.repeat(np.arange(clusters.count, dtype=np.int32), np.diff(starts))
+    run = np.flatnonzero(begins)
+    guest = np.flatnonzero(strip[run] != first[group[run]])
+    order = np.argsort(strip[run[guest]], kind="stable")
+    of_strip = np.bincount(strip[run[guest]], minlength=structure.strips)
+    guests = np.concatenate([[0], np.cumsum(of_strip + 1)])
+    place = np.empty(guest.size, dtype=np.int64)
+    place[order] = np.arange(guest.size) + 1 + strip[run[guest[order]]]
+    hosts = np.full(guests[-1], -1, dtype=np.int32)
+    hosts[place] = group[run[guest]]
+    behind, of_run = clusters.count + cycle.rows, group[run]
+    of_run[guest] = behind + place
+    none = behind + guests[np.arange(rows) // structure.height]
+    labels = np.repeat(none.astype(np.int32), clusters.shape[0])
+    labels[nodes] = np.repeat(of_run, np.diff(run, append=nodes.size))
+    return {
+        "stage": np.array(cycle.stages, np.int32),
+        "entries": cycle.starts,
+        "columns": cycle.columns,
+        "weights": cycle.weights,
+        "values": np.empty(behind + hosts.size),
+        "labels": labels,
+        "firsts": np.searchsorted(first, np.arange(structure.strips + 1)).astype(np.int32),
+        "guests": guests.astype(np.int32),
+        "hosts": hosts,
+    }
