@@ -127,21 +127,23 @@ typedef struct {
 } poisson_stencil;
 
 /* Both grids of a transfer by weights (StencilTransfer there), which is along the axes that are `halved`. `weights` has
- * an array of the coarse grid for each direction, float with `single`, else double. */
+ * an array of the coarse grid for each direction: double with `kind` 0, float with 1, and with 2 uint16_t, whose value
+ * 32768 is 1. */
 typedef struct {
     poisson_stencil fine;
     poisson_stencil coarse;
     int32_t halved[3];
-    int32_t single;
+    int32_t kind;
     const void* weights;
 } poisson_weighted;
 
 /* `count` groups of nodes (poisson/discrete/clusters.py): of the nodes that lie at these places of an array, a group
- * has those from starts[n] on, and a factor. With `stages` > 0 their corrections are the last rows of the cycle of their
- * graph (poisson/discrete/contracted.py) instead: stage n has the rows from stage[n] on, and `values` has room for the
- * sums of the groups, the rows and the guests. Then `labels` has for each node, without padding, where its sum is among
- * the values. `strips` of `height` rows of nodes follow each other; the groups from firsts[n] on begin in strip n, and
- * the guests from guests[n] on are those of strip n: a group that begins elsewhere, in `hosts`, or -1 for none. */
+ * has those from starts[n] on, and a factor. With `stages` > 0 their corrections are the last rows of the cycle of
+ * their graph (poisson/discrete/contracted.py) instead: stage n has the rows from stage[n] on, and `values` has room
+ * for the sums of the groups, the rows and the guests. Then `labels` has for each node, without padding, where its sum
+ * is among the values. `strips` of `height` rows of nodes follow each other; the groups from firsts[n] on begin in
+ * strip n, and the guests from guests[n] on are those of strip n: a group that begins elsewhere, in `hosts`, or -1 for
+ * none. */
 typedef struct {
     poisson_operator lattice;
     int64_t count;
@@ -287,6 +289,9 @@ typedef struct {
  * nodes than are there before are left out. */
 poisson_status poisson_find_clusters(const poisson_stencil* stencil, double threshold, double damping, double least,
                                      int32_t* members, int64_t* starts, double* factors, int64_t* count);
+
+/* Weights, double, in parts of 32768: those of a node are rounded so that their sum is the rounded sum. */
+poisson_status poisson_round_weights(const poisson_weighted* transfer, const double* weights, uint16_t* rounded);
 
 /* The full stencil of an operator of links (poisson/discrete/full_stencil.py), float with `of_single`, else double; the
  * operator's arrays are float with `single`, and with `masked` a node where c_values is negative has no equation. Of

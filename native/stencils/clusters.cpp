@@ -96,10 +96,10 @@ double sum_of_blocks(const Groups<T>& groups, int64_t first, int64_t parts, cons
     return sum;
 }
 
-// Groups that have a cycle have nearly all nodes, which are gone through as they lie: a node has the label of its group,
-// and the rows of a strip are added up by one thread. A group has its own place among the sums for the strip of its
-// first node, and one behind the rows of the cycle, a guest, in each other strip that it reaches; the first guest of a
-// strip gets what belongs to no group.
+// Groups that have a cycle have nearly all nodes, which are gone through as they lie: a node has the label of its
+// group, and the rows of a strip are added up by one thread. A group has its own place among the sums for the strip of
+// its first node, and one behind the rows of the cycle, a guest, in each other strip that it reaches; the first guest
+// of a strip gets what belongs to no group.
 template <class T>
 class Strips {
 public:
@@ -157,8 +157,7 @@ private:
                 continue;
             }
             for (int64_t other = row; other < std::min(row + TOGETHER * next, nodes.rows()); other += next)
-                for (int64_t i = 0; i < nx; ++i)
-                    sums[labels(other)[i]] += value(r + nodes.pitch * other, other, i);
+                for (int64_t i = 0; i < nx; ++i) sums[labels(other)[i]] += value(r + nodes.pitch * other, other, i);
         }
     }
 
@@ -205,7 +204,10 @@ poisson_status correct(const poisson_clusters* c, const T* r, T* u) {
     double* const partial = partial_results(starts[c->count] / BLOCK + 1);
     if (!partial) return POISSON_OUT_OF_MEMORY;
     for_each_group(
-        c, [&](int64_t n) { groups.add(starts[n], starts[n + 1], T(c->factors[n] * groups.sum(starts[n], starts[n + 1]))); },
+        c,
+        [&](int64_t n) {
+            groups.add(starts[n], starts[n + 1], T(c->factors[n] * groups.sum(starts[n], starts[n + 1])));
+        },
         [&](int64_t n, int64_t parts, const auto& end_of) {
             const T value = T(c->factors[n] * sum_of_blocks(groups, starts[n], parts, end_of, partial));
             POISSON_THREADS(part, parts, 4 * BLOCK * parts, (), ()) {

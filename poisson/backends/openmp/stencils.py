@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 MOST_PLACES = 1 << 32
 
+KINDS = [np.dtype(kind) for kind in (np.float64, np.float32, np.uint16)]
+"""The types of weights, in the order in which the library counts them; the last one has parts of 2¹⁵."""
+
 STRIP = 16384
 """Nodes of a strip, about, whose sums one thread adds up."""
 
@@ -92,11 +95,16 @@ class OpenmpStencilTransfer(StencilTransferOperations):
             fine=fine,
             coarse=coarse,
             halved=(c_int32 * 3)(*transfer.halved),
-            single=weights is not None and weights.dtype == np.float32,
+            kind=0 if weights is None else KINDS.index(weights.dtype),
             weights=None if weights is None else weights.pointer,
         )
         structure.kept = fine, coarse, weights
         self.structure = byref(structure)
+
+    def rounded(self, weights: DeviceArray, kept: DeviceArray | None = None) -> DeviceArray:
+        out = DeviceArray(self.backend._memory, weights.shape, KINDS[2]) if kept is None else kept
+        self.backend._library.poisson_round_weights(self.structure, weights.pointer, out.pointer)
+        return out
 
 
 @operations_from_entries(Clusters)

@@ -241,23 +241,24 @@ def _coarsened(
 ) -> tuple[StencilTransfer, Array]:
     """The transfer with its weights, and the coefficients of the product, in the given arrays if there are any.
 
-    They are formed in float64 and stored as `store` does: in float32 the row sums of P, and with them those of the
-    product, would be lost beside large links.
+    They are formed in float64. Where a backend can, weights are rounded with their sums and the product follows from
+    that; otherwise they are stored as `store` does and the product is that of exact ones, because in float32 the row
+    sums of P, and with them those of the product, would be lost beside large links.
     """
     exact = backend.companion(np.float64)
     weights = kept if kept is not None and store.dtype == exact.dtype else exact.empty(plain.table.array_shape)
     product = store.empty(plain.product.array_shape) if product is None else product
-    forming = (
-        partial(exact.bind(plain).interpolation, weights),
-        partial(exact.bind(replace(plain, weights=weights)).galerkin, product),
-    )
-    exact.prepare(*forming)
-    for form in forming:
-        form()
-    if store.dtype != exact.dtype:
+    between = exact.bind(plain)
+    forming = exact.bind(replace(plain, weights=weights))
+    exact.prepare(partial(between.interpolation, weights), partial(forming.galerkin, product))
+    between.interpolation(weights)
+    single = store.dtype != exact.dtype
+    rounded = between.rounded(weights, kept) if single else None
+    exact.bind(replace(plain, weights=weights if rounded is None else rounded)).galerkin(product)
+    if single and rounded is None:
         view = exact.view(weights)
         weights = store.assemble(plain.table.array_shape, lambda xp, start, stop: view[start:stop], kept)
-    return replace(plain, weights=weights), product
+    return replace(plain, weights=weights if rounded is None else rounded), product
 
 
 def _arrays(levels: Sequence[Level], number: int, plain: StencilTransfer) -> tuple[Array | None, Array | None]:
