@@ -138,23 +138,28 @@ typedef struct {
 } poisson_weighted;
 
 /* `count` groups of nodes (poisson/discrete/clusters.py): of the nodes that lie at these places of an array, a group
- * has those from starts[n] on, and a factor. With `stages` > 0 their corrections are the last rows of the cycle of
- * their graph (poisson/discrete/contracted.py) instead: stage n has the rows from stage[n] on, and `values` has room
- * for the sums of the groups, the rows and the guests. Then `labels` has for each node, without padding, where its sum
- * is among the values. `strips` of `height` rows of nodes follow each other; the groups from firsts[n] on begin in
- * strip n, and the guests from guests[n] on are those of strip n: a group that begins elsewhere, in `hosts`, or -1 for
- * none. */
+ * has those from starts[n] on, and a factor. With `levels` > 0 their corrections are those of the cycle of their graph
+ * (poisson/discrete/contracted.py) instead, whose tables follow; graph n begins with node first[n], and `inverse` may
+ * be null. Then `labels` has for each node, without padding, where its sum is among the values: a number of each node
+ * of the graphs, a number of each guest, and another one of each node. `strips` of `height` rows of nodes follow each
+ * other; the groups from firsts[n] on begin in strip n, and the guests from guests[n] on are those of strip n: a group
+ * that begins elsewhere, in `hosts`, or -1 for none. */
 typedef struct {
     poisson_operator lattice;
     int64_t count;
     const uint32_t* places;
     const int32_t* starts;
     const double* factors;
-    int64_t stages;
-    const int32_t* stage;
+    int64_t levels;
+    const int32_t* first;
     const int32_t* entries;
     const int32_t* columns;
-    const float* weights;
+    const float* links;
+    const float* excess;
+    const float* sweeps;
+    const int32_t* groups;
+    const int32_t* members;
+    const double* inverse;
     double* values;
     int64_t strips;
     int64_t height;

@@ -10,7 +10,7 @@ namespace {
 // threads.
 constexpr int64_t BLOCK = 8192;
 
-// Rows of a cycle that a thread takes at once.
+// Nodes of a graph that a thread takes at once.
 constexpr int64_t ROWS = 64;
 
 // Whether all control volumes but those of fixed nodes are the same.
@@ -98,7 +98,7 @@ double sum_of_blocks(const Groups<T>& groups, int64_t first, int64_t parts, cons
 
 // Groups that have a cycle have nearly all nodes, which are gone through as they lie: a node has the label of its
 // group, and the rows of a strip are added up by one thread. A group has its own place among the sums for the strip of
-// its first node, and one behind the rows of the cycle, a guest, in each other strip that it reaches; the first guest
+// its first node, and one behind those of all graphs, a guest, in each other strip that it reaches; the first guest
 // of a strip gets what belongs to no group.
 template <class T>
 class Strips {
@@ -112,12 +112,10 @@ public:
         for (int64_t guest = 0; guest < guests(); ++guest)
             if (c->hosts[guest] >= 0) c->values[c->hosts[guest]] += place_of(guest);
     }
-    // The corrections take the places of the sums.
+    // The corrections have taken the places of the sums.
     void spread() const {
-        const double* const found = c->values + c->stage[c->stages];
-        std::copy(found, found + c->count, c->values);
         for (int64_t guest = 0; guest < guests(); ++guest)
-            place_of(guest) = c->hosts[guest] < 0 ? 0.0 : found[c->hosts[guest]];
+            place_of(guest) = c->hosts[guest] < 0 ? 0.0 : c->values[c->hosts[guest]];
         POISSON_THREADS(row, nodes.rows(), nodes.count(), (), ()) {
             const int32_t* const label = labels(row);
             T* const out = u + nodes.pitch * row;
@@ -130,7 +128,7 @@ private:
     static constexpr int TOGETHER = 4;
 
     int64_t guests() const { return c->guests[c->strips]; }
-    double& place_of(int64_t guest) const { return c->values[c->count + c->stage[c->stages] + guest]; }
+    double& place_of(int64_t guest) const { return c->values[c->first[c->levels] + guest]; }
     const int32_t* labels(int64_t row) const { return c->labels + nodes.x.nodes * row; }
     double value(const T* from, int64_t row, int64_t i) const {
         if (one_width) return double(from[i]);
@@ -168,33 +166,88 @@ private:
     const bool one_width;
 };
 
-// The rows of the cycle, stage by stage, from the sums of the groups.
-void cycle(const poisson_clusters* c) {
-    double* const values = c->values;
-    for (int64_t n = 0; n < c->stages; ++n) {
-        const int64_t first = c->stage[n], rows = c->stage[n + 1] - first;
-        const int64_t entries = c->entries[first + rows] - c->entries[first], blocks = (rows + ROWS - 1) / ROWS;
-        POISSON_THREADS(block, blocks, 4 * entries, (), ()) {
-            const int64_t last = first + std::min(rows, (block + 1) * ROWS);
-            for (int64_t row = first + block * ROWS; row < last; ++row) {
+// The cycle on the graphs of the groups: f are the sums of the groups, and then their corrections.
+class Cycle {
+public:
+    explicit Cycle(const poisson_clusters* c)
+        : c(c), nodes(c->first[c->levels]), f(c->values), x(c->values + nodes + c->guests[c->strips]) {}
+
+    void run() const {
+        const int64_t last = c->levels - 1;
+        for (int64_t level = 0; level < last; ++level) {
+            begin(level);
+            for_each(level + 1, [&](int64_t aggregate) {
                 double sum = 0;
-                for (int64_t entry = c->entries[row]; entry < c->entries[row + 1]; ++entry)
-                    sum += double(c->weights[entry]) * values[c->columns[entry]];
-                values[c->count + row] = sum;
-            }
+                for_each_member(aggregate, [&](int64_t n) { sum += left(n); });
+                f[aggregate] = sum;
+            });
+        }
+        if (c->inverse) {
+            solve(last);
+        } else {
+            begin(last);
+            end(last);
+        }
+        for (int64_t level = last - 1; level >= 0; --level) {
+            for_each(level + 1,
+                     [&](int64_t aggregate) { for_each_member(aggregate, [&](int64_t n) { x[n] += f[aggregate]; }); });
+            end(level);
         }
     }
-}
+
+private:
+    // The first sweep, from zero, and the last one.
+    void begin(int64_t level) const {
+        for_each(level, [&](int64_t n) { x[n] = double(c->sweeps[n]) * f[n]; });
+    }
+    void end(int64_t level) const {
+        for_each(level, [&](int64_t n) { f[n] = x[n] + double(c->sweeps[n]) * left(n); });
+    }
+    void solve(int64_t level) const {
+        const int64_t first = c->first[level], count = nodes - first;
+        for (int64_t n = 0; n < count; ++n) {
+            double sum = 0;
+            for (int64_t other = 0; other < count; ++other) sum += c->inverse[n * count + other] * f[first + other];
+            x[first + n] = sum;
+        }
+        std::copy(x + first, x + nodes, f + first);
+    }
+    // f - G x.
+    double left(int64_t n) const {
+        double flows = 0;
+        for (int64_t entry = c->entries[n]; entry < c->entries[n + 1]; ++entry)
+            flows += double(c->links[entry]) * (x[n] - x[c->columns[entry]]);
+        return f[n] - double(c->excess[n]) * x[n] - flows;
+    }
+    template <class Visit>
+    void for_each_member(int64_t aggregate, const Visit& visit) const {
+        const int32_t* const group = c->groups + (aggregate - c->first[1]);
+        for (int64_t place = group[0]; place < group[1]; ++place) visit(c->members[place]);
+    }
+    template <class Visit>
+    void for_each(int64_t level, const Visit& visit) const {
+        const int64_t first = c->first[level], last = c->first[level + 1], blocks = (last - first + ROWS - 1) / ROWS;
+        const int64_t work = 4 * (c->entries[last] - c->entries[first]);
+        POISSON_THREADS(block, blocks, work, (), ()) {
+            const int64_t stop = std::min(last, first + (block + 1) * ROWS);
+            for (int64_t n = first + block * ROWS; n < stop; ++n) visit(n);
+        }
+    }
+
+    const poisson_clusters* c;
+    const int64_t nodes;
+    double *const f, *const x;
+};
 
 template <class T>
 poisson_status correct(const poisson_clusters* c, const T* r, T* u) {
     if (!c || !r || !u) return POISSON_BAD_ARGUMENT;
     if (c->count == 0) return POISSON_SUCCESS;
-    if (c->stages) {
+    if (c->levels) {
         if (!c->labels || !c->hosts || !c->values) return POISSON_BAD_ARGUMENT;
         const Strips<T> strips(c, r, u, has_one_width(c->lattice));
         strips.add_up();
-        cycle(c);
+        Cycle(c).run();
         strips.spread();
         return POISSON_SUCCESS;
     }

@@ -142,7 +142,7 @@ def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArra
     cycle, nodes, starts = clusters.cycle, clusters.nodes, clusters.starts
     assert cycle is not None
     rows = clusters.lattice.nodes // clusters.shape[0]
-    structure.stages, structure.height = len(cycle.stages) - 1, max(1, STRIP // clusters.shape[0])
+    structure.levels, structure.height = len(cycle.levels) - 1, max(1, STRIP // clusters.shape[0])
     structure.strips = -(-rows // structure.height)
     strip = nodes // np.int32(structure.height * clusters.shape[0])
     first = strip[starts[:-1]]
@@ -159,17 +159,17 @@ def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArra
     place[order] = np.arange(guest.size) + 1 + strip[run[guest[order]]]
     hosts = np.full(guests[-1], -1, dtype=np.int32)
     hosts[place] = group[run[guest]]
-    behind, of_run = clusters.count + cycle.rows, group[run]
-    of_run[guest] = behind + place
-    none = behind + guests[np.arange(rows) // structure.height]
+    of_run = group[run]
+    of_run[guest] = cycle.nodes + place
+    none = cycle.nodes + guests[np.arange(rows) // structure.height]
     labels = np.repeat(none.astype(np.int32), clusters.shape[0])
     labels[nodes] = np.repeat(of_run, np.diff(run, append=nodes.size))
     return {
-        "stage": np.array(cycle.stages, np.int32),
+        "first": np.array(cycle.levels, np.int32),
         "entries": cycle.starts,
-        "columns": cycle.columns,
-        "weights": cycle.weights,
-        "values": np.empty(behind + hosts.size),
+        **{name: getattr(cycle, name) for name in ("columns", "links", "excess", "sweeps", "groups", "members")},
+        "inverse": np.zeros(0) if cycle.inverse is None else cycle.inverse.ravel(),
+        "values": np.empty(2 * cycle.nodes + hosts.size),
         "labels": labels,
         "firsts": np.searchsorted(first, np.arange(structure.strips + 1)).astype(np.int32),
         "guests": guests.astype(np.int32),
