@@ -140,10 +140,10 @@ typedef struct {
 /* `count` groups of nodes (poisson/discrete/clusters.py): of the nodes that lie at these places of an array, a group
  * has those from starts[n] on, and a factor. With `levels` > 0 their corrections are those of the cycle of their graph
  * (poisson/discrete/contracted.py) instead, whose tables follow; graph n begins with node first[n], and `inverse` may
- * be null. Then `labels` has for each node, without padding, where its sum is among the values: a number of each node
- * of the graphs, a number of each guest, and another one of each node. `strips` of `height` rows of nodes follow each
- * other; the groups from firsts[n] on begin in strip n, and the guests from guests[n] on are those of strip n: a group
- * that begins elsewhere, in `hosts`, or -1 for none. */
+ * be null. `values` has room for a number of each node of the graphs, and behind these for as many again, or for those
+ * of all places of strips. `strips` of `height` rows of nodes follow each other. The first places of strip n are those
+ * of the groups from firsts[n] on, the next ones those of the guests from guests[n] on: a group that begins elsewhere,
+ * in `hosts`, or -1 for none. `labels` has the place of each node in its strip, without padding. */
 typedef struct {
     poisson_operator lattice;
     int64_t count;
@@ -163,7 +163,7 @@ typedef struct {
     double* values;
     int64_t strips;
     int64_t height;
-    const int32_t* labels;
+    const uint16_t* labels;
     const int32_t* firsts;
     const int32_t* guests;
     const int32_t* hosts;

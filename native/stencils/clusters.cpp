@@ -96,30 +96,39 @@ double sum_of_blocks(const Groups<T>& groups, int64_t first, int64_t parts, cons
     return sum;
 }
 
-// Groups that have a cycle have nearly all nodes, which are gone through as they lie: a node has the label of its
-// group, and the rows of a strip are added up by one thread. A group has its own place among the sums for the strip of
-// its first node, and one behind those of all graphs, a guest, in each other strip that it reaches; the first guest
-// of a strip gets what belongs to no group.
+// Groups that have a cycle have nearly all nodes, which are gone through as they lie. The rows of a strip are added up
+// by one thread, in places of the strip's own: one for each group that begins there, and behind these one for each
+// guest, a group that reaches there from an earlier strip; the first guest gets what belongs to no group. A node has
+// the number of its place.
 template <class T>
 class Strips {
 public:
     Strips(const poisson_clusters* c, const T* r, T* u, bool one_width)
-        : c(c), nodes(c->lattice), r(r), u(u), one_width(one_width) {}
+        : c(c), nodes(c->lattice), sums(c->values + c->first[c->levels]), r(r), u(u), one_width(one_width) {}
 
     void add_up() const {
         const int64_t teams = (c->strips + TOGETHER - 1) / TOGETHER;
         POISSON_THREADS(team, teams, 2 * nodes.count(), (), ()) { add_up_strips(team * TOGETHER); }
-        for (int64_t guest = 0; guest < guests(); ++guest)
-            if (c->hosts[guest] >= 0) c->values[c->hosts[guest]] += place_of(guest);
+        for (int64_t strip = 0; strip < c->strips; ++strip) {
+            const double* const own = sums + begin(strip);
+            std::copy(own, own + owned(strip), c->values + c->firsts[strip]);
+            for (int64_t guest = c->guests[strip]; guest < c->guests[strip + 1]; ++guest)
+                if (c->hosts[guest] >= 0) c->values[c->hosts[guest]] += place_of(strip, guest);
+        }
     }
-    // The corrections have taken the places of the sums.
+    // The corrections have taken the places of the groups among the values.
     void spread() const {
-        for (int64_t guest = 0; guest < guests(); ++guest)
-            place_of(guest) = c->hosts[guest] < 0 ? 0.0 : c->values[c->hosts[guest]];
-        POISSON_THREADS(row, nodes.rows(), nodes.count(), (), ()) {
-            const int32_t* const label = labels(row);
-            T* const out = u + nodes.pitch * row;
-            for (int64_t i = 0; i < nodes.x.nodes; ++i) out[i] += T(c->values[label[i]]);
+        POISSON_THREADS(strip, c->strips, nodes.count(), (), ()) {
+            const double* const found = c->values + c->firsts[strip];
+            std::copy(found, found + owned(strip), sums + begin(strip));
+            for (int64_t guest = c->guests[strip]; guest < c->guests[strip + 1]; ++guest)
+                place_of(strip, guest) = c->hosts[guest] < 0 ? 0.0 : c->values[c->hosts[guest]];
+            const double* const places = sums + begin(strip);
+            for (int64_t row = strip * c->height; row < end_of(strip); ++row) {
+                const uint16_t* const label = labels(row);
+                T* const out = u + nodes.pitch * row;
+                for (int64_t i = 0; i < nodes.x.nodes; ++i) out[i] += T(places[label[i]]);
+            }
         }
     }
 
@@ -127,40 +136,47 @@ private:
     // Strips that a thread adds up at a time, because an addition to a sum waits for the one before it.
     static constexpr int TOGETHER = 4;
 
-    int64_t guests() const { return c->guests[c->strips]; }
-    double& place_of(int64_t guest) const { return c->values[c->first[c->levels] + guest]; }
-    const int32_t* labels(int64_t row) const { return c->labels + nodes.x.nodes * row; }
-    double value(const T* from, int64_t row, int64_t i) const {
-        if (one_width) return double(from[i]);
-        return nodes.width_of_row(row % nodes.y.nodes, row / nodes.y.nodes) * nodes.width(i) * double(from[i]);
-    }
+    int64_t begin(int64_t strip) const { return c->firsts[strip] + c->guests[strip]; }
+    int64_t owned(int64_t strip) const { return c->firsts[strip + 1] - c->firsts[strip]; }
+    int64_t end_of(int64_t strip) const { return std::min((strip + 1) * c->height, nodes.rows()); }
+    double& place_of(int64_t strip, int64_t guest) const { return sums[c->firsts[strip + 1] + guest]; }
+    const uint16_t* labels(int64_t row) const { return c->labels + nodes.x.nodes * row; }
     void add_up_strips(int64_t first) const {
         const int64_t last = std::min<int64_t>(first + TOGETHER, c->strips), nx = nodes.x.nodes;
-        std::fill(c->values + c->firsts[first], c->values + c->firsts[last], 0.0);
-        std::fill(&place_of(c->guests[first]), &place_of(c->guests[last]), 0.0);
-        double* const sums = c->values;
-        for (int64_t height = 0; height < c->height; ++height) {
-            const int64_t row = first * c->height + height, next = c->height;
-            const T* const from = r + nodes.pitch * row;
-            if (one_width && row + (TOGETHER - 1) * next < nodes.rows()) {
-                const int32_t *const one = labels(row), *const two = labels(row + next),
-                                     *const three = labels(row + 2 * next), *const four = labels(row + 3 * next);
-                const int64_t step = nodes.pitch * next;
+        std::fill(sums + begin(first), sums + begin(last), 0.0);
+        int64_t together = 0;
+        if (one_width && last == first + TOGETHER) {
+            together = end_of(last - 1) - (last - 1) * c->height;
+            double *const one = sums + begin(first), *const two = sums + begin(first + 1),
+                          *const three = sums + begin(first + 2), *const four = sums + begin(first + 3);
+            const int64_t next = c->height * nx, step = c->height * nodes.pitch;
+            for (int64_t height = 0; height < together; ++height) {
+                const int64_t row = first * c->height + height;
+                const uint16_t* const label = labels(row);
+                const T* const from = r + nodes.pitch * row;
                 for (int64_t i = 0; i < nx; ++i) {
-                    sums[one[i]] += double(from[i]);
-                    sums[two[i]] += double(from[i + step]);
-                    sums[three[i]] += double(from[i + 2 * step]);
-                    sums[four[i]] += double(from[i + 3 * step]);
+                    one[label[i]] += double(from[i]);
+                    two[label[i + next]] += double(from[i + step]);
+                    three[label[i + 2 * next]] += double(from[i + 2 * step]);
+                    four[label[i + 3 * next]] += double(from[i + 3 * step]);
                 }
-                continue;
             }
-            for (int64_t other = row; other < std::min(row + TOGETHER * next, nodes.rows()); other += next)
-                for (int64_t i = 0; i < nx; ++i) sums[labels(other)[i]] += value(r + nodes.pitch * other, other, i);
+        }
+        for (int64_t strip = first; strip < last; ++strip) {
+            double* const places = sums + begin(strip);
+            for (int64_t row = strip * c->height + together; row < end_of(strip); ++row) {
+                const double width = one_width ? 1.0 : nodes.width_of_row(row % nodes.y.nodes, row / nodes.y.nodes);
+                const uint16_t* const label = labels(row);
+                const T* const from = r + nodes.pitch * row;
+                for (int64_t i = 0; i < nx; ++i)
+                    places[label[i]] += (one_width ? width : width * nodes.width(i)) * double(from[i]);
+            }
         }
     }
 
     const poisson_clusters* c;
     const Nodes nodes;
+    double* const sums;
     const T* r;
     T* u;
     const bool one_width;
@@ -169,8 +185,7 @@ private:
 // The cycle on the graphs of the groups: f are the sums of the groups, and then their corrections.
 class Cycle {
 public:
-    explicit Cycle(const poisson_clusters* c)
-        : c(c), nodes(c->first[c->levels]), f(c->values), x(c->values + nodes + c->guests[c->strips]) {}
+    explicit Cycle(const poisson_clusters* c) : c(c), nodes(c->first[c->levels]), f(c->values), x(c->values + nodes) {}
 
     void run() const {
         const int64_t last = c->levels - 1;

@@ -270,7 +270,8 @@ def _cycled(cycle: GraphCycle, sums: NDArray[np.float64]) -> NDArray[np.float64]
         entries = slice(cycle.starts[first], cycle.starts[last])
         one, other = rows[entries], cycle.columns[entries]
         flows = cycle.links[entries].astype(np.float64) * (x[one] - x[other])
-        return (f - excess * x)[first:last] - np.bincount(one - first, flows, last - first)
+        rest: NDArray[np.float64] = (f - excess * x)[first:last] - np.bincount(one - first, flows, last - first)
+        return rest
 
     for (first, last), (_, end) in itertools.pairwise(levels):
         x[first:last] = (sweeps * f)[first:last]

@@ -179,7 +179,7 @@ def contracted_clusters(
                for one, other in [(number[here], number[there])]
                for across in [(one != other) & (one >= 0) & (other >= 0)]]  # fmt: skip
     one, other, values = (np.concatenate(each) for each in zip(*entries, strict=True))
-    count = np.count_nonzero(kept)
+    count = int(np.count_nonzero(kept))
     graph = with_diagonal(np.append(one, other), np.append(other, one), np.append(values, values), count)
     # What leaves a group for another of the graph is no excess, and nothing of that cancels.
     excess: Any = np.bincount(joined.label, joined.excess, kept.size)[kept]

@@ -85,7 +85,7 @@ class GraphCycle:
             elif (aggregate := _aggregates(graph)).max() < STALLED * count:
                 members = np.argsort(aggregate, kind="stable") + first
                 tables.append((lengths, columns + first, links, excess, sweeps, np.bincount(aggregate), members))
-                excess = np.bincount(aggregate, excess)
+                excess = np.bincount(aggregate, excess).astype(np.float64)
                 graph = with_diagonal(aggregate[rows], aggregate[columns], links, excess.size)
                 continue
             none = np.zeros(0, np.int32)
@@ -93,10 +93,9 @@ class GraphCycle:
             break
         joined = [np.concatenate(each) for each in zip(*tables, strict=True)]
         starts, groups = (np.append(0, np.cumsum(joined[place])).astype(np.int32) for place in (0, 5))
-        numbers = [joined[place].astype(np.float32) for place in (2, 3, 4)]
-        return GraphCycle(
-            tuple(levels), starts, joined[1].astype(np.int32), *numbers, groups, joined[6].astype(np.int32), inverse
-        )
+        ends, within = (joined[place].astype(np.int32) for place in (1, 6))
+        single = [joined[place].astype(np.float32) for place in (2, 3, 4)]
+        return GraphCycle(tuple(levels), starts, ends, single[0], single[1], single[2], groups, within, inverse)
 
 
 def with_diagonal(rows: Any, columns: Any, values: Any, count: int) -> csr_array:

@@ -159,19 +159,23 @@ def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArra
     place[order] = np.arange(guest.size) + 1 + strip[run[guest[order]]]
     hosts = np.full(guests[-1], -1, dtype=np.int32)
     hosts[place] = group[run[guest]]
-    of_run = group[run]
-    of_run[guest] = cycle.nodes + place
-    none = cycle.nodes + guests[np.arange(rows) // structure.height]
-    labels = np.repeat(none.astype(np.int32), clusters.shape[0])
-    labels[nodes] = np.repeat(of_run, np.diff(run, append=nodes.size))
+    firsts = np.searchsorted(first, np.arange(structure.strips + 1))
+    own, of_run = np.diff(firsts), group[run] - firsts[strip[run]]
+    there = strip[run[guest]]
+    of_run[guest] = own[there] + place - guests[there]
+    none = own[np.arange(rows) // structure.height]
+    if of_run.max() > np.iinfo(np.uint16).max:
+        raise GridError("strong clusters that are corrected together need rows of fewer than 65536 nodes")
+    labels = np.repeat(none.astype(np.uint16), clusters.shape[0])
+    labels[nodes] = np.repeat(of_run.astype(np.uint16), np.diff(run, append=nodes.size))
     return {
         "first": np.array(cycle.levels, np.int32),
         "entries": cycle.starts,
         **{name: getattr(cycle, name) for name in ("columns", "links", "excess", "sweeps", "groups", "members")},
         "inverse": np.zeros(0) if cycle.inverse is None else cycle.inverse.ravel(),
-        "values": np.empty(2 * cycle.nodes + hosts.size),
+        "values": np.empty(cycle.nodes + max(cycle.nodes, clusters.count + hosts.size)),
         "labels": labels,
-        "firsts": np.searchsorted(first, np.arange(structure.strips + 1)).astype(np.int32),
+        "firsts": firsts.astype(np.int32),
         "guests": guests.astype(np.int32),
         "hosts": hosts,
     }

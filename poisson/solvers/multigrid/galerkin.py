@@ -60,6 +60,9 @@ than that, in 2D, all of them and the single nodes between them have one correct
 (`poisson.discrete.contracted`), on each grid, in place of all others. On a device, where its stages are launches and
 its set-up on the host waits for copies, it has not been measured, and grids keep two visits."""
 
+MOST_IN_ROW = 65_000
+"""More nodes in a row might have more groups than the numbers of two bytes that a backend keeps for them."""
+
 WEAK = 4.0
 """An axis whose median link is so many times weaker than that of the strongest axis keeps its nodes."""
 
@@ -103,6 +106,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             nodes = stencil.lattice.whole.nodes
             large, many = squares > LARGE * members, count > MANY * nodes and members > COVERED * nodes
             able = backend.on_host and not stencil.lattice.divided and stencil.dimension == 2
+            able = able and stencil.shape[0] <= MOST_IN_ROW
             joint = able and large and many and nodes > LEAST_JOINT
             large = large and nodes > PAYS and not joint
         if joint:
