@@ -100,7 +100,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         plain = StencilTransfer(stencil, halved, gathers=backend.gathers(stencil.lattice, halved))
         arrays = _arrays(before, len(levels), plain)
         transfer, product = _coarsened(backend, store, plain, *arrays)
-        found = [] if joint else [full.clusters(threshold, LARGEST_PART) for threshold in thresholds]
+        found = [] if joint else [full.clusters(thresholds[0], LARGEST_PART)]
         if not levels:
             count, members, squares = found[0].size
             nodes = stencil.lattice.whole.nodes
@@ -111,6 +111,8 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             large = large and nodes > PAYS and not joint
         if joint:
             found = [full.contracted_clusters(thresholds[0], LARGEST_PART)]
+        else:
+            found += [full.clusters(threshold, LARGEST_PART) for threshold in thresholds[1:]]
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
         groups = {each.size: each for each in found if each.size[0]}
         clusters = [backend.bind(each) for each in groups.values()]
