@@ -159,7 +159,7 @@ class StencilTransferOperations(ABC):
         """
 
     def rounded(self, weights: Array, kept: Array | None = None) -> Array | None:
-        """What `interpolation` left, in two bytes each, in `kept` if that is given; None where a backend has none.
+        """The weights that `interpolation` left, in two bytes each, in `kept` if given; None where a backend has none.
 
         The weights that a node takes from keep their sum where that is 1: what is lost of a constant would be
         multiplied by the largest links.

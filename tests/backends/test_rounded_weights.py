@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Weights of the interpolation between grids in two bytes each, by the library.
 
-Covers the rounding in native/stencils/weights.cpp.
+Covers poisson.backends.openmp.stencils.
 """
 
 import itertools

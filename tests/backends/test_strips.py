@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Clusters corrected together on processors: strips of rows, and groups that reach over several of them.
 
-Covers the strips in native/stencils/clusters.cpp and poisson.backends.openmp.stencils.
+Covers poisson.backends.openmp.stencils.
 """
 
 from typing import Any
