@@ -127,31 +127,46 @@ typedef struct {
 } poisson_stencil;
 
 /* Both grids of a transfer by weights (StencilTransfer there), which is along the axes that are `halved`. `weights` has
- * an array of the coarse grid for each direction, float with `single`, else double. */
+ * an array of the coarse grid for each direction: double with `kind` 0, float with 1, and with 2 uint16_t, whose value
+ * 32768 is 1. */
 typedef struct {
     poisson_stencil fine;
     poisson_stencil coarse;
     int32_t halved[3];
-    int32_t single;
+    int32_t kind;
     const void* weights;
 } poisson_weighted;
 
 /* `count` groups of nodes (poisson/discrete/clusters.py): of the nodes that lie at these places of an array, a group
- * has those from starts[n] on. With `stages` > 0 their corrections are the last rows of the cycle of their graph
- * (poisson/discrete/contracted.py) in place of factors: stage n has the rows from stage[n] on, and `values` has room
- * for the sums of the groups and the rows. */
+ * has those from starts[n] on, and a factor. With `levels` > 0 their corrections are those of the cycle of their graph
+ * (poisson/discrete/contracted.py) instead, whose tables follow; graph n begins with node first[n], and `inverse` may
+ * be null. `values` has room for a number of each node of the graphs, and behind these for as many again, or for those
+ * of all places of strips. `strips` of `height` rows of nodes follow each other. The first places of strip n are those
+ * of the groups from firsts[n] on, the next ones those of the guests from guests[n] on: a group that begins elsewhere,
+ * in `hosts`, or -1 for none. `labels` has the place of each node in its strip, without padding. */
 typedef struct {
     poisson_operator lattice;
     int64_t count;
     const uint32_t* places;
     const int32_t* starts;
     const double* factors;
-    int64_t stages;
-    const int32_t* stage;
+    int64_t levels;
+    const int32_t* first;
     const int32_t* entries;
     const int32_t* columns;
-    const float* weights;
+    const float* links;
+    const float* excess;
+    const float* sweeps;
+    const int32_t* groups;
+    const int32_t* members;
+    const double* inverse;
     double* values;
+    int64_t strips;
+    int64_t height;
+    const uint16_t* labels;
+    const int32_t* firsts;
+    const int32_t* guests;
+    const int32_t* hosts;
 } poisson_clusters;
 
 /* `count` rows of a sparse matrix (poisson/discrete/sparse_rows.py): the places of their nodes in an array, where the
@@ -279,6 +294,9 @@ typedef struct {
  * nodes than are there before are left out. */
 poisson_status poisson_find_clusters(const poisson_stencil* stencil, double threshold, double damping, double least,
                                      int32_t* members, int64_t* starts, double* factors, int64_t* count);
+
+/* Weights, double, in parts of 32768: those of a node are rounded so that their sum is the rounded sum. */
+poisson_status poisson_round_weights(const poisson_weighted* transfer, const double* weights, uint16_t* rounded);
 
 /* The full stencil of an operator of links (poisson/discrete/full_stencil.py), float with `of_single`, else double; the
  * operator's arrays are float with `single`, and with `masked` a node where c_values is negative has no equation. Of

@@ -10,14 +10,21 @@ namespace {
 // threads.
 constexpr int64_t BLOCK = 8192;
 
-// Rows of a cycle that a thread takes at once.
+// Nodes of a graph that a thread takes at once.
 constexpr int64_t ROWS = 64;
+
+// Whether all control volumes but those of fixed nodes are the same.
+bool has_one_width(const poisson_operator& a) {
+    for (int face = 0; face < 2 * a.dimension; ++face)
+        if (a.rule[face] == MIRROR) return false;
+    return !a.widths;
+}
 
 template <class T>
 class Groups {
 public:
-    Groups(const poisson_clusters* c, const T* r, T* u)
-        : nodes(c->lattice), c(c), r(r), u(u), one_width(!c->lattice.widths && all_wrap_or_are_fixed(c->lattice)) {}
+    Groups(const poisson_clusters* c, const T* r, T* u, bool one_width)
+        : nodes(c->lattice), c(c), r(r), u(u), one_width(one_width) {}
 
     double sum(int64_t first, int64_t last) const {
         double total[4] = {};
@@ -40,11 +47,6 @@ public:
     }
 
 private:
-    static bool all_wrap_or_are_fixed(const poisson_operator& a) {
-        for (int face = 0; face < 2 * a.dimension; ++face)
-            if (a.rule[face] == MIRROR) return false;
-        return true;
-    }
     const Nodes nodes;
     const poisson_clusters* c;
     const T* r;
@@ -94,60 +96,192 @@ double sum_of_blocks(const Groups<T>& groups, int64_t first, int64_t parts, cons
     return sum;
 }
 
-// The rows of the cycle, stage by stage, from the sums of the groups.
-void cycle(const poisson_clusters* c) {
-    double* const values = c->values;
-    for (int64_t n = 0; n < c->stages; ++n) {
-        const int64_t first = c->stage[n], rows = c->stage[n + 1] - first;
-        const int64_t entries = c->entries[first + rows] - c->entries[first], blocks = (rows + ROWS - 1) / ROWS;
-        POISSON_THREADS(block, blocks, 4 * entries, (), ()) {
-            const int64_t last = first + std::min(rows, (block + 1) * ROWS);
-            for (int64_t row = first + block * ROWS; row < last; ++row) {
-                double sum = 0;
-                for (int64_t entry = c->entries[row]; entry < c->entries[row + 1]; ++entry)
-                    sum += double(c->weights[entry]) * values[c->columns[entry]];
-                values[c->count + row] = sum;
+// Groups that have a cycle have nearly all nodes, which are gone through as they lie. The rows of a strip are added up
+// by one thread, in places of the strip's own: one for each group that begins there, and behind these one for each
+// guest, a group that reaches there from an earlier strip; the first guest gets what belongs to no group. A node has
+// the number of its place.
+template <class T>
+class Strips {
+public:
+    Strips(const poisson_clusters* c, const T* r, T* u, bool one_width)
+        : c(c), nodes(c->lattice), sums(c->values + c->first[c->levels]), r(r), u(u), one_width(one_width) {}
+
+    void add_up() const {
+        const int64_t teams = (c->strips + TOGETHER - 1) / TOGETHER;
+        POISSON_THREADS(team, teams, 2 * nodes.count(), (), ()) { add_up_strips(team * TOGETHER); }
+        for (int64_t strip = 0; strip < c->strips; ++strip) {
+            const double* const own = sums + begin(strip);
+            std::copy(own, own + owned(strip), c->values + c->firsts[strip]);
+            for (int64_t guest = c->guests[strip]; guest < c->guests[strip + 1]; ++guest)
+                if (c->hosts[guest] >= 0) c->values[c->hosts[guest]] += place_of(strip, guest);
+        }
+    }
+    // The corrections have taken the places of the groups among the values.
+    void spread() const {
+        POISSON_THREADS(strip, c->strips, nodes.count(), (), ()) {
+            const double* const found = c->values + c->firsts[strip];
+            std::copy(found, found + owned(strip), sums + begin(strip));
+            for (int64_t guest = c->guests[strip]; guest < c->guests[strip + 1]; ++guest)
+                place_of(strip, guest) = c->hosts[guest] < 0 ? 0.0 : c->values[c->hosts[guest]];
+            const double* const places = sums + begin(strip);
+            for (int64_t row = strip * c->height; row < end_of(strip); ++row) {
+                const uint16_t* const label = labels(row);
+                T* const out = u + nodes.pitch * row;
+                for (int64_t i = 0; i < nodes.x.nodes; ++i) out[i] += T(places[label[i]]);
             }
         }
     }
-}
+
+private:
+    // Strips that a thread adds up at a time, because an addition to a sum waits for the one before it.
+    static constexpr int TOGETHER = 4;
+
+    int64_t begin(int64_t strip) const { return c->firsts[strip] + c->guests[strip]; }
+    int64_t owned(int64_t strip) const { return c->firsts[strip + 1] - c->firsts[strip]; }
+    int64_t end_of(int64_t strip) const { return std::min((strip + 1) * c->height, nodes.rows()); }
+    double& place_of(int64_t strip, int64_t guest) const { return sums[c->firsts[strip + 1] + guest]; }
+    const uint16_t* labels(int64_t row) const { return c->labels + nodes.x.nodes * row; }
+    void add_up_strips(int64_t first) const {
+        const int64_t last = std::min<int64_t>(first + TOGETHER, c->strips), nx = nodes.x.nodes;
+        std::fill(sums + begin(first), sums + begin(last), 0.0);
+        int64_t together = 0;
+        if (one_width && last == first + TOGETHER) {
+            together = end_of(last - 1) - (last - 1) * c->height;
+            double *const one = sums + begin(first), *const two = sums + begin(first + 1),
+                          *const three = sums + begin(first + 2), *const four = sums + begin(first + 3);
+            const int64_t next = c->height * nx, step = c->height * nodes.pitch;
+            for (int64_t height = 0; height < together; ++height) {
+                const int64_t row = first * c->height + height;
+                const uint16_t* const label = labels(row);
+                const T* const from = r + nodes.pitch * row;
+                for (int64_t i = 0; i < nx; ++i) {
+                    one[label[i]] += double(from[i]);
+                    two[label[i + next]] += double(from[i + step]);
+                    three[label[i + 2 * next]] += double(from[i + 2 * step]);
+                    four[label[i + 3 * next]] += double(from[i + 3 * step]);
+                }
+            }
+        }
+        for (int64_t strip = first; strip < last; ++strip) {
+            double* const places = sums + begin(strip);
+            for (int64_t row = strip * c->height + together; row < end_of(strip); ++row) {
+                const double width = one_width ? 1.0 : nodes.width_of_row(row % nodes.y.nodes, row / nodes.y.nodes);
+                const uint16_t* const label = labels(row);
+                const T* const from = r + nodes.pitch * row;
+                for (int64_t i = 0; i < nx; ++i)
+                    places[label[i]] += (one_width ? width : width * nodes.width(i)) * double(from[i]);
+            }
+        }
+    }
+
+    const poisson_clusters* c;
+    const Nodes nodes;
+    double* const sums;
+    const T* r;
+    T* u;
+    const bool one_width;
+};
+
+// The cycle on the graphs of the groups: f are the sums of the groups, and then their corrections.
+class Cycle {
+public:
+    explicit Cycle(const poisson_clusters* c) : c(c), nodes(c->first[c->levels]), f(c->values), x(c->values + nodes) {}
+
+    void run() const {
+        const int64_t last = c->levels - 1;
+        for (int64_t level = 0; level < last; ++level) {
+            begin(level);
+            for_each(level + 1, [&](int64_t aggregate) {
+                double sum = 0;
+                for_each_member(aggregate, [&](int64_t n) { sum += left(n); });
+                f[aggregate] = sum;
+            });
+        }
+        if (c->inverse) {
+            solve(last);
+        } else {
+            begin(last);
+            end(last);
+        }
+        for (int64_t level = last - 1; level >= 0; --level) {
+            for_each(level + 1,
+                     [&](int64_t aggregate) { for_each_member(aggregate, [&](int64_t n) { x[n] += f[aggregate]; }); });
+            end(level);
+        }
+    }
+
+private:
+    // The first sweep, from zero, and the last one.
+    void begin(int64_t level) const {
+        for_each(level, [&](int64_t n) { x[n] = double(c->sweeps[n]) * f[n]; });
+    }
+    void end(int64_t level) const {
+        for_each(level, [&](int64_t n) { f[n] = x[n] + double(c->sweeps[n]) * left(n); });
+    }
+    void solve(int64_t level) const {
+        const int64_t first = c->first[level], count = nodes - first;
+        for (int64_t n = 0; n < count; ++n) {
+            double sum = 0;
+            for (int64_t other = 0; other < count; ++other) sum += c->inverse[n * count + other] * f[first + other];
+            x[first + n] = sum;
+        }
+        std::copy(x + first, x + nodes, f + first);
+    }
+    // f - G x.
+    double left(int64_t n) const {
+        double flows = 0;
+        for (int64_t entry = c->entries[n]; entry < c->entries[n + 1]; ++entry)
+            flows += double(c->links[entry]) * (x[n] - x[c->columns[entry]]);
+        return f[n] - double(c->excess[n]) * x[n] - flows;
+    }
+    template <class Visit>
+    void for_each_member(int64_t aggregate, const Visit& visit) const {
+        const int32_t* const group = c->groups + (aggregate - c->first[1]);
+        for (int64_t place = group[0]; place < group[1]; ++place) visit(c->members[place]);
+    }
+    template <class Visit>
+    void for_each(int64_t level, const Visit& visit) const {
+        const int64_t first = c->first[level], last = c->first[level + 1], blocks = (last - first + ROWS - 1) / ROWS;
+        const int64_t work = 4 * (c->entries[last] - c->entries[first]);
+        POISSON_THREADS(block, blocks, work, (), ()) {
+            const int64_t stop = std::min(last, first + (block + 1) * ROWS);
+            for (int64_t n = first + block * ROWS; n < stop; ++n) visit(n);
+        }
+    }
+
+    const poisson_clusters* c;
+    const int64_t nodes;
+    double *const f, *const x;
+};
 
 template <class T>
 poisson_status correct(const poisson_clusters* c, const T* r, T* u) {
-    if (!c || !r || !u || (c->count && (!c->places || !c->starts || !(c->factors || c->stages))))
-        return POISSON_BAD_ARGUMENT;
+    if (!c || !r || !u) return POISSON_BAD_ARGUMENT;
     if (c->count == 0) return POISSON_SUCCESS;
-    const Groups<T> groups(c, r, u);
+    if (c->levels) {
+        if (!c->labels || !c->hosts || !c->values) return POISSON_BAD_ARGUMENT;
+        const Strips<T> strips(c, r, u, has_one_width(c->lattice));
+        strips.add_up();
+        Cycle(c).run();
+        strips.spread();
+        return POISSON_SUCCESS;
+    }
+    if (!c->places || !c->starts || !c->factors) return POISSON_BAD_ARGUMENT;
+    const Groups<T> groups(c, r, u, has_one_width(c->lattice));
     const int32_t* const starts = c->starts;
     double* const partial = partial_results(starts[c->count] / BLOCK + 1);
     if (!partial) return POISSON_OUT_OF_MEMORY;
-    const auto sum_all = [&](int64_t n) { return groups.sum(starts[n], starts[n + 1]); };
-    const auto add_all = [&](int64_t n, double value) { groups.add(starts[n], starts[n + 1], T(value)); };
-    const auto sum_blocks = [&](int64_t n, int64_t parts, const auto& end_of) {
-        return sum_of_blocks(groups, starts[n], parts, end_of, partial);
-    };
-    const auto add_blocks = [&](int64_t n, int64_t parts, const auto& end_of, double value) {
-        POISSON_THREADS(part, parts, 4 * BLOCK * parts, (), ()) {
-            groups.add(starts[n] + part * BLOCK, end_of(part), T(value));
-        }
-    };
-    if (c->stages == 0) {
-        for_each_group(
-            c, [&](int64_t n) { add_all(n, c->factors[n] * sum_all(n)); },
-            [&](int64_t n, int64_t parts, const auto& end_of) {
-                add_blocks(n, parts, end_of, c->factors[n] * sum_blocks(n, parts, end_of));
-            });
-        return POISSON_SUCCESS;
-    }
-    double* const sums = c->values;
     for_each_group(
-        c, [&](int64_t n) { sums[n] = sum_all(n); },
-        [&](int64_t n, int64_t parts, const auto& end_of) { sums[n] = sum_blocks(n, parts, end_of); });
-    cycle(c);
-    const double* const found = sums + c->stage[c->stages];
-    for_each_group(
-        c, [&](int64_t n) { add_all(n, found[n]); },
-        [&](int64_t n, int64_t parts, const auto& end_of) { add_blocks(n, parts, end_of, found[n]); });
+        c,
+        [&](int64_t n) {
+            groups.add(starts[n], starts[n + 1], T(c->factors[n] * groups.sum(starts[n], starts[n + 1])));
+        },
+        [&](int64_t n, int64_t parts, const auto& end_of) {
+            const T value = T(c->factors[n] * sum_of_blocks(groups, starts[n], parts, end_of, partial));
+            POISSON_THREADS(part, parts, 4 * BLOCK * parts, (), ()) {
+                groups.add(starts[n] + part * BLOCK, end_of(part), value);
+            }
+        });
     return POISSON_SUCCESS;
 }
 

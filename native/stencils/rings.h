@@ -10,17 +10,19 @@
 
 #include "stencils/weights.h"
 
-// Numbers in either type. Which one it is costs nothing beside what is done with a row of them.
+// Numbers of the kinds that weights have. Which one it is costs nothing beside what is done with a row of them.
 struct Numbers {
     const void* all;
-    bool single;
+    int32_t kind;
 
     Numbers from(int64_t first) const {
-        if (single) return {static_cast<const float*>(all) + first, single};
-        return {static_cast<const double*>(all) + first, single};
+        if (kind == 2) return {static_cast<const Part*>(all) + first, kind};
+        if (kind) return {static_cast<const float*>(all) + first, kind};
+        return {static_cast<const double*>(all) + first, kind};
     }
     double operator[](int64_t i) const {
-        return single ? double(static_cast<const float*>(all)[i]) : static_cast<const double*>(all)[i];
+        if (kind == 2) return double(static_cast<const Part*>(all)[i]);
+        return kind ? double(static_cast<const float*>(all)[i]) : static_cast<const double*>(all)[i];
     }
 };
 
@@ -166,7 +168,7 @@ private:
                 for (int dx = -Pairs::reach(pairs.x); dx <= Pairs::reach(pairs.x); ++dx) {
                     const int number = pairs.number(dx, dy[n], dz[m]);
                     const Numbers weights =
-                        Numbers{w.weights, w.single != 0}.from((number < 0 ? 0 : number) * coarse.values() + row);
+                        Numbers{w.weights, w.kind}.from((number < 0 ? 0 : number) * coarse.values() + row);
                     const bool free_row = coarse.free(coarse.y.node(from_y[n]), coarse.z.node(from_z[m]));
                     const auto weight = [&](int64_t i) {
                         return number < 0 ? double(free_row && coarse.x.free(i)) : weights[i];
@@ -226,7 +228,7 @@ private:
         const int64_t nx = nodes.x.nodes;
         for (int number = -1; number < pairs.directions(); ++number) {
             double* const values = to + (number + 1) * ring.length;
-            const Numbers weights = Numbers{w.weights, w.single != 0}.from(number * nodes.values() + row);
+            const Numbers weights = Numbers{w.weights, w.kind}.from(number * nodes.values() + row);
             for (int64_t i = 0; i < nx; ++i) values[i] = number < 0 ? double(free_row && nodes.x.free(i)) : weights[i];
             values[-1] = nodes.x.wraps ? values[nx - 1] : 0.0;
             values[nx] = nodes.x.wraps ? values[0] : 0.0;

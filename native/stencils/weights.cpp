@@ -2,6 +2,8 @@
 // Restriction and interpolation by the weights of each node: restrict and prolong_add.
 #include "stencils/weights.h"
 
+#include <algorithm>
+
 #include "core/kept.h"
 
 namespace {
@@ -154,16 +156,87 @@ poisson_status prolong_by(const poisson_weighted* w, const T* coarse, T* fine) {
 template <class T>
 poisson_status restrict_any(const poisson_weighted* w, const T* fine, T* coarse) {
     if (!w || !w->weights || !fine || !coarse) return POISSON_BAD_ARGUMENT;
-    return w->single ? restrict_by<T, float>(w, fine, coarse) : restrict_by<T, double>(w, fine, coarse);
+    if (w->kind == 2) return restrict_by<T, Part>(w, fine, coarse);
+    return w->kind ? restrict_by<T, float>(w, fine, coarse) : restrict_by<T, double>(w, fine, coarse);
 }
 
 template <class T>
 poisson_status prolong_any(const poisson_weighted* w, const T* coarse, T* fine) {
     if (!w || !w->weights || !fine || !coarse) return POISSON_BAD_ARGUMENT;
-    return w->single ? prolong_by<T, float>(w, coarse, fine) : prolong_by<T, double>(w, coarse, fine);
+    if (w->kind == 2) return prolong_by<T, Part>(w, coarse, fine);
+    return w->kind ? prolong_by<T, float>(w, coarse, fine) : prolong_by<T, double>(w, coarse, fine);
+}
+
+// The nodes between a coarse node and the next ones along the axes of `odd`: the weights of all that they take from.
+struct Corners {
+    int count = 0;
+    int64_t first[8];
+    bool next_x[8];
+
+    Corners(const Pairs& pairs, const Nodes& nodes, int64_t j, int64_t k, const bool (&odd)[3]) {
+        for (int corner = 0; corner < 8; ++corner) {
+            const bool next[3] = {(corner & 1) != 0, (corner & 2) != 0, (corner & 4) != 0};
+            if ((next[0] && !odd[0]) || (next[1] && !odd[1]) || (next[2] && !odd[2])) continue;
+            const int64_t row = nodes.row(j + next[1], k + next[2]);
+            if (row < 0) continue;
+            const auto along = [&](int axis) { return !odd[axis] ? 0 : next[axis] ? -1 : 1; };
+            next_x[count] = next[0];
+            first[count++] = pairs.number(along(0), along(1), along(2)) * nodes.values() + row;
+        }
+    }
+};
+
+// What rounding of each leaves of their sum, the largest one gets.
+void round_corners(const Corners& corners, const Line& x, int64_t i, const double* weights, uint16_t* rounded) {
+    double sum = 0, largest = -1;
+    int32_t left = 0;
+    int64_t at_largest = 0;
+    for (int n = 0; n < corners.count; ++n) {
+        const int64_t there = corners.next_x[n] ? x.node(i + 1) : i;
+        if (there < 0) continue;
+        const int64_t place = corners.first[n] + there;
+        const double weight = weights[place] * Part::WHOLE;
+        const int32_t parts = int32_t(weight + 0.5);
+        rounded[place] = uint16_t(parts);
+        sum += weight;
+        left -= parts;
+        if (weight > largest) {
+            largest = weight;
+            at_largest = place;
+        }
+    }
+    if (largest < 0) return;
+    left += int32_t(sum + 0.5);
+    rounded[at_largest] = uint16_t(rounded[at_largest] + left);
+}
+
+poisson_status round_weights(const poisson_weighted* w, const double* weights, uint16_t* rounded) {
+    const Nodes nodes(w->coarse.lattice);
+    const Pairs pairs(*w);
+    POISSON_THREADS(number, pairs.directions() * nodes.rows(), nodes.count() * pairs.directions(), (), ()) {
+        std::fill_n(rounded + nodes.pitch * number, nodes.pitch, uint16_t(0));
+    }
+    POISSON_THREADS(number, nodes.rows(), nodes.count() * pairs.directions(), (), ()) {
+        const int64_t j = number % nodes.y.nodes, k = number / nodes.y.nodes;
+        for (int between = 1; between < 8; ++between) {
+            const bool odd[3] = {(between & 1) != 0, (between & 2) != 0, (between & 4) != 0};
+            if ((odd[0] && !pairs.x.halved) || (odd[1] && !pairs.y.halved) || (odd[2] && !pairs.z.halved)) continue;
+            const Corners corners(pairs, nodes, j, k, odd);
+            for (int64_t i = 0; i < nodes.x.nodes; ++i) round_corners(corners, nodes.x, i, weights, rounded);
+        }
+    }
+    return POISSON_SUCCESS;
 }
 
 }  // namespace
+
+extern "C" __attribute__((visibility("default"))) poisson_status poisson_round_weights(const poisson_weighted* w,
+                                                                                       const double* weights,
+                                                                                       uint16_t* rounded) {
+    if (!w || !weights || !rounded) return POISSON_BAD_ARGUMENT;
+    use_threads(lattice_of(w));
+    return round_weights(w, weights, rounded);
+}
 
 POISSON_EXPORT(stencil_restrict, (const poisson_weighted* w, const real* fine, real* coarse), lattice_of(w),
                restrict_any(w, fine, coarse))

@@ -5,6 +5,15 @@
 
 #include "stencils/full.h"
 
+// A weight in parts of 32768.
+struct Part {
+    uint16_t parts;
+
+    static constexpr int32_t WHOLE = 32768;
+    explicit operator float() const { return float(int32_t(parts)) * (1.0f / WHOLE); }
+    explicit operator double() const { return double(int32_t(parts)) * (1.0 / WHOLE); }
+};
+
 // One axis of both grids.
 struct Pair {
     Line fine, coarse;

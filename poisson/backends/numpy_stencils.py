@@ -259,10 +259,33 @@ class NumpyClusters(ClusterOperations):
 
 def _cycled(cycle: GraphCycle, sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """The corrections of groups from their sums."""
-    count = sums.size
-    values = np.concatenate([sums, np.zeros(cycle.rows)])
-    for first, last in itertools.pairwise(cycle.stages):
-        begin, end = cycle.starts[first], cycle.starts[last]
-        terms = cycle.weights[begin:end].astype(np.float64) * values[cycle.columns[begin:end]]
-        values[count + first : count + last] = np.add.reduceat(terms, cycle.starts[first:last] - begin)
-    return values[-count:]
+    f, x = np.append(sums, np.zeros(cycle.nodes - sums.size)), np.zeros(cycle.nodes)
+    excess, sweeps, finest = cycle.excess.astype(np.float64), cycle.sweeps.astype(np.float64), cycle.levels[1]
+    rows = np.repeat(np.arange(cycle.nodes), np.diff(cycle.starts))
+    of_aggregate = np.repeat(np.arange(finest, cycle.nodes), np.diff(cycle.groups))
+    levels = list(itertools.pairwise(cycle.levels))
+
+    def left(first: int, last: int) -> NDArray[np.float64]:
+        """f − G x."""
+        entries = slice(cycle.starts[first], cycle.starts[last])
+        one, other = rows[entries], cycle.columns[entries]
+        flows = cycle.links[entries].astype(np.float64) * (x[one] - x[other])
+        rest: NDArray[np.float64] = (f - excess * x)[first:last] - np.bincount(one - first, flows, last - first)
+        return rest
+
+    for (first, last), (_, end) in itertools.pairwise(levels):
+        x[first:last] = (sweeps * f)[first:last]
+        members = slice(cycle.groups[last - finest], cycle.groups[end - finest])
+        values = left(first, last)[cycle.members[members] - first]
+        f[last:end] = np.bincount(of_aggregate[members] - last, values, end - last)
+    first, last = levels[-1]
+    if cycle.inverse is None:
+        x[first:last] = (sweeps * f)[first:last]
+        f[first:last] = x[first:last] + sweeps[first:last] * left(first, last)
+    else:
+        f[first:last] = cycle.inverse @ f[first:last]
+    for (first, last), (_, end) in reversed(list(itertools.pairwise(levels))):
+        members = slice(cycle.groups[last - finest], cycle.groups[end - finest])
+        x[cycle.members[members]] += f[of_aggregate[members]]
+        f[first:last] = x[first:last] + sweeps[first:last] * left(first, last)
+    return f[: sums.size]

@@ -159,6 +159,14 @@ class StencilTransferOperations(ABC):
         more than `BALANCED` of the links.
         """
 
+    def rounded(self, weights: Array, kept: Array | None = None) -> Array | None:
+        """The weights that `interpolation` left, in two bytes each, in `kept` if given; None where a backend has none.
+
+        The weights that a node takes from keep their sum where that is 1: what is lost of a constant would be
+        multiplied by the largest links.
+        """
+        return None
+
     @abstractmethod
     def galerkin(self, out: Array) -> None:
         """out = the coefficients of R A P on `StencilTransfer.coarse`, formed in float64.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.discrete.contracted import GraphCycle
+from poisson.discrete.contracted import GraphCycle, with_diagonal
 from poisson.mesh.lattice import Lattice
 
 if TYPE_CHECKING:
@@ -96,12 +96,14 @@ class _Joined:
     """Groups of nodes that strong links join: link > threshold √(d_i d_j), with d = diag(V A); a fixed node is alone.
 
     `label`: the group of each node. `links`: of each offset the nodes at both ends of its links, and their values.
+    `excess`: of each node.
     `sizes`: how many nodes a group has. `diagonal`, `loose`: the sums of d over each group, and of what holds it: its
     excess and the links that leave it, of which nothing cancels.
     """
 
     label: NDArray[Any]
     links: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]
+    excess: NDArray[np.float64]
     sizes: NDArray[np.int64]
     diagonal: NDArray[np.float64]
     loose: NDArray[np.float64]
@@ -137,7 +139,7 @@ class _Joined:
             for end in (here, there):
                 loose += np.bincount(label[end[leaving]], values[leaving], groups)
         of_groups: Any = np.bincount(label, diagonal, groups)
-        return _Joined(label, links, np.bincount(label, minlength=groups), of_groups, loose)
+        return _Joined(label, links, excess, np.bincount(label, minlength=groups), of_groups, loose)
 
     def groups(self, lattice: Lattice, kept: NDArray[np.bool_], factors: NDArray[np.float64]) -> Clusters:
         """Some of the groups, with their factors."""
@@ -167,8 +169,6 @@ def contracted_clusters(
     stencil: FullStencil, coefficients: NDArray[Any], threshold: float, part: float = 1.0
 ) -> Clusters:
     """The groups of `clusters_of`, and each other free node as a group of its own, with a cycle for their graph."""
-    from scipy import sparse
-
     joined = _Joined.of(stencil, coefficients, threshold)
     free = np.zeros(stencil.array_shape, dtype=bool)
     free[stencil.lattice.free] = True
@@ -179,8 +179,13 @@ def contracted_clusters(
                for one, other in [(number[here], number[there])]
                for across in [(one != other) & (one >= 0) & (other >= 0)]]  # fmt: skip
     one, other, values = (np.concatenate(each) for each in zip(*entries, strict=True))
-    held, every = joined.loose[kept], np.arange(np.count_nonzero(kept))
-    rows, columns = np.concatenate([one, other, every]), np.concatenate([other, one, every])
-    graph = sparse.csr_array((np.concatenate([-values, -values, held]), (rows, columns)), shape=(every.size,) * 2)
-    groups = joined.groups(stencil.lattice, kept, np.ones(every.size))
-    return replace(groups, cycle=GraphCycle.of(graph))
+    count = int(np.count_nonzero(kept))
+    graph = with_diagonal(np.append(one, other), np.append(other, one), np.append(values, values), count)
+    # What leaves a group for another of the graph is no excess, and nothing of that cancels.
+    excess: Any = np.bincount(joined.label, joined.excess, kept.size)[kept]
+    for here, there, values in joined.links:
+        for end, beyond in ((here, there), (there, here)):
+            out = (number[end] >= 0) & (number[beyond] < 0)
+            excess += np.bincount(number[end[out]], values[out], count)
+    groups = joined.groups(stencil.lattice, kept, np.ones(count))
+    return replace(groups, cycle=GraphCycle.of(graph, excess))

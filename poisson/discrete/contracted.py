@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The graph of strong clusters and single nodes, and an approximate solution on it in a few sparse products.
+"""The graph of strong clusters and single nodes, and a cycle of multigrid that solves approximately on it.
 
 Where one phase nearly percolates, clusters reach over many nodes of the coarse grids, and a correction of each on its
 own (`poisson.discrete.clusters`) leaves what neighbouring ones have in common. The operator on them is G = Zᵀ V A Z,
-with the indicators Z of all groups and single nodes. A cycle of multigrid by aggregation, with a sweep of Jacobi before
-and after each coarse correction, is about G⁻¹. Its sweeps and transfers are multiplied out, so that a level takes two
-products: with D the sums of the sizes of each row of G, J = I − ω D⁻¹ G, and T the indicators of the aggregates,
-
-    f' = (J T)ᵀ f,    x = (2 ω D⁻¹ − ω² D⁻¹ G D⁻¹) f + J T x',    G' = Tᵀ G T.
+with the indicators Z of all groups and single nodes: (G x)_i = e_i x_i + Σ_j g_ij (x_i − x_j), with an excess e_i and
+links g_ij. A cycle by aggregation, with a sweep of Jacobi x += ω D⁻¹ (f − G x) before and after each coarse correction,
+is about G⁻¹; D are the sums of the sizes of each row of G. On aggregates of nodes the excess is the sum of theirs, and
+links are the sums of the links between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,73 +35,76 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class GraphCycle:
-    """The cycle as rows of a sparse matrix, stage by stage, on a vector that grows.
+    """The graphs of a cycle, from the finest on, whose nodes have numbers one graph after the other.
 
-    The vector begins with the sums of the groups. Each row adds a value, the sum of weight times value over its
-    entries, all of which come before its stage; the last rows are the corrections of the groups.
-
-    `starts` (int32 array, shape (rows + 1,)): where the entries of each row begin, and their end. `columns` (int32
-    array), `weights` (float32 array): the number in the vector and the weight of each entry. `stages`: the first row of
-    each stage, and the number of rows.
+    `levels`: the first node of each graph, and the number of all nodes. `starts` (int32 array, shape (nodes + 1,)):
+    where the links of each node begin, and their end. `columns` (int32 array), `links` (float32 array): the node at the
+    other end of each, and g. `excess`, `sweeps` (float32 arrays, shape (nodes,)): e, and ω D⁻¹. `groups` (int32 array,
+    shape (nodes behind the finest graph + 1,)): where the members of each aggregate begin among `members` (int32
+    array), which are nodes of the graph before, and their end. `inverse` (float64 array, square): on the last graph;
+    None where two sweeps stand for it.
     """
 
+    levels: tuple[int, ...]
     starts: Any
     columns: Any
-    weights: Any
-    stages: tuple[int, ...]
+    links: Any
+    excess: Any
+    sweeps: Any
+    groups: Any
+    members: Any
+    inverse: Any = None
 
     @property
-    def rows(self) -> int:
-        return self.stages[-1]
+    def nodes(self) -> int:
+        return self.levels[-1]
 
     @staticmethod
-    def of(graph: csr_array) -> GraphCycle:
-        """The cycle for a symmetric positive semidefinite matrix."""
-        from scipy import sparse
+    def of(graph: csr_array, excess: NDArray[np.float64]) -> GraphCycle:
+        """The cycle for a graph with an excess of at least 0.
 
-        down: list[Any] = []
-        up: list[tuple[Any, Any]] = []
+        `graph`: the links, symmetric, with an entry for each node itself whose value does not count. They are
+        positive, or the matrix is to be positive semidefinite all the same.
+        """
+        tables: list[tuple[NDArray[Any], ...]] = []
+        levels, inverse = [0], None
         while True:
-            count = graph.shape[0]
+            count, first = excess.size, levels[-1]
+            rows = np.repeat(np.arange(count), np.diff(graph.indptr))
+            apart = rows != graph.indices
+            rows, columns, links = rows[apart], graph.indices[apart], graph.data[apart]
+            held = np.bincount(rows, links, count) + excess
+            sizes = abs(held) + np.bincount(rows, abs(links), count)
+            sweeps = OMEGA / np.where(sizes > 0.0, sizes, np.inf)
+            lengths = np.bincount(rows, minlength=count)
+            levels.append(first + count)
             if count <= DENSE:
-                up.append((sparse.csr_array(_inverse(graph.toarray())), None))
-                break
-            relaxed = sparse.diags_array(OMEGA / abs(graph).sum(axis=1))
-            aggregate = _aggregates(graph)
-            tie = sparse.csr_array((np.ones(count), (np.arange(count), aggregate)))
-            sweep = sparse.csr_array(2.0 * relaxed - relaxed @ graph @ relaxed)
-            if tie.shape[1] > STALLED * count:
-                up.append((sweep, None))
-                break
-            across = sparse.csr_array(tie - relaxed @ (graph @ tie))
-            down.append(sparse.csr_array(across.T))
-            up.append((sweep, across))
-            graph = sparse.csr_array(tie.T @ graph @ tie)
-        return _stages(down, up)
+                inverse = _inverse(
+                    np.diag(held) - np.bincount(rows * count + columns, links, count**2).reshape(count, count)
+                )
+            elif (aggregate := _aggregates(graph)).max() < STALLED * count:
+                members = np.argsort(aggregate, kind="stable") + first
+                tables.append((lengths, columns + first, links, excess, sweeps, np.bincount(aggregate), members))
+                excess = np.bincount(aggregate, excess).astype(np.float64)
+                graph = with_diagonal(aggregate[rows], aggregate[columns], links, excess.size)
+                continue
+            none = np.zeros(0, np.int32)
+            tables.append((lengths, columns + first, links, excess, sweeps, none, none))
+            break
+        joined = [np.concatenate(each) for each in zip(*tables, strict=True)]
+        starts, groups = (np.append(0, np.cumsum(joined[place])).astype(np.int32) for place in (0, 5))
+        ends, within = (joined[place].astype(np.int32) for place in (1, 6))
+        single = [joined[place].astype(np.float32) for place in (2, 3, 4)]
+        return GraphCycle(tuple(levels), starts, ends, single[0], single[1], single[2], groups, within, inverse)
 
 
-def _stages(down: Sequence[Any], up: Sequence[tuple[Any, Any]]) -> GraphCycle:
-    """Restrictions from the finest level on, then from the coarsest one on what is added to each iterate."""
-    counts = [own.shape[0] for own, _ in up]
-    sources = np.concatenate([[0], np.cumsum(counts)])
-    blocks: list[tuple[Any, Any, Any, Any]] = [(matrix, sources[level], None, 0) for level, matrix in enumerate(down)]
-    place = sources[-1]
-    for level in reversed(range(len(up))):
-        own, across = up[level]
-        blocks.append((own, sources[level], across, place - across.shape[1] if across is not None else 0))
-        place += own.shape[0]
-    lengths, columns, weights, stages = [], [], [], [0]
-    for own, at, across, coarse in blocks:
-        parts = [(own, at)] if across is None else [(own, at), (across, coarse)]
-        numbers = [np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)) for part, _ in parts]
-        order = np.argsort(np.concatenate(numbers), kind="stable")
-        lengths.append(sum(np.diff(part.indptr) for part, _ in parts))
-        columns.append(np.concatenate([part.indices + first for part, first in parts])[order])
-        weights.append(np.concatenate([part.data for part, _ in parts])[order])
-        stages.append(stages[-1] + own.shape[0])
-    starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-    tables = starts.astype(np.int32), np.concatenate(columns).astype(np.int32), np.concatenate(weights)
-    return GraphCycle(*tables[:2], tables[2].astype(np.float32), tuple(stages))
+def with_diagonal(rows: Any, columns: Any, values: Any, count: int) -> csr_array:
+    """The matrix of these entries, whose values add up, and one of 0 for each node."""
+    from scipy import sparse
+
+    every = np.arange(count)
+    places = np.concatenate([rows, every]), np.concatenate([columns, every])
+    return sparse.csr_array((np.concatenate([values, np.zeros(count)]), places), shape=(count, count))
 
 
 def _inverse(graph: NDArray[np.float64]) -> NDArray[np.float64]:

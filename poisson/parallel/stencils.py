@@ -103,6 +103,11 @@ class DistributedStencilTransfer(StencilTransferOperations):
         self._local.restrict(fine.values, part.values)
         self._put(part, coarse)
 
+    def rounded(self, weights: Array, kept: Array | None = None) -> Array | None:
+        # Behind the outermost nodes of a halo others may be missing, but nothing that a process owns takes from there.
+        found = self._local.rounded(weights.values, None if kept is None else kept.values)
+        return None if found is None else DividedArray(found, EVERYWHERE)
+
     def prolong_add(self, coarse: Array, fine: Array) -> None:
         layers = self._fine.need(fine, 0)
         given = coarse

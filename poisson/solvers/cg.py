@@ -17,7 +17,7 @@ from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Precondition
 from poisson.solvers.mixed import MixedConjugateGradients
 from poisson.solvers.roughness import has_products
 from poisson.solvers.settings import SolverSettings
-from poisson.solvers.spectrum import DRIFT, remove_mean
+from poisson.solvers.spectrum import DRIFT, MOST_REMOVALS, HeldConstant, remove_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Patience, SolveResult
 
@@ -78,6 +78,7 @@ class ConjugateGradients(Method):
         self._spare = [*lent, *(backend.empty(shape) for _ in range((4 if preconditioner else 3) - len(lent)))]
         self._norms, self._product = backend.reduction(), backend.reduction()
         self._weighted = not operator.lattice.has_one_volume
+        self._constant = HeldConstant(operations)
 
     def run(self, task: Task) -> SolveResult:
         """Solve A u = f (`Method.run`).
@@ -105,15 +106,27 @@ class ConjugateGradients(Method):
         return watch.result(status, done, u, self._r)
 
     def refresh(self) -> bool:
+        self._constant = HeldConstant(self._operations)
         return self._preconditioner is None or self._preconditioner.refresh()
 
     def _iterate(self, task: Task, watch: Watch, source: Norms, residual: Norms) -> tuple[Status, int]:
         """How it ended, and the iterations; `source` and `residual` are the norms of f and of the first residual."""
+        status, done, u = watch.begin(source, residual, lambda: task.u), 0, task.u
+        corrections = 0
+        while status is None:
+            status, done = self._descend(task, watch, residual, done)
+            if status in (Status.AT_ROUNDING, Status.STAGNATED) and corrections < MOST_REMOVALS:
+                residual, corrections = self._residual(u, task.f), corrections + 1
+                if self._constant.correct(u, self._r, self._spare[0], self._norms):
+                    residual, status = self._residual(u, task.f), None
+        return status, done
+
+    def _descend(self, task: Task, watch: Watch, residual: Norms, done: int) -> tuple[Status, int]:
+        """`_iterate` after so many iterations, from a true residual, whose norms are given."""
         operations, backend, norms = self._operations, self._backend, self._norms
         operator = operations.operator
         u, f, every = task.u, task.f, max(1, task.stopping.check_every)
-        status = watch.begin(source, residual, lambda: u)
-        done, squares, restart, before = 0, residual[0], True, 0.0
+        status, squares, restart, before = None, residual[0], True, 0.0
         course = _Course(operations, watch, residual)
         p, q, *others = self._spare
         while status is None:
@@ -146,6 +159,8 @@ class ConjugateGradients(Method):
             status = watch.judge(done, reduced)
             if status is None and not (math.isfinite(rho) and math.isfinite(curvature)):
                 status = watch.judge(done, (math.inf, math.inf))
+            if status is None and course.reached(reduced) and watch.rounded(reduced, (p, q)):
+                status = Status.AT_ROUNDING
             if status is None and not course.restarts(reduced, u):
                 course.give_best(u)
                 status = watch.stalled()
@@ -203,7 +218,7 @@ class _Course:
 
     def _begin(self, norm: float) -> None:
         self._now = self._least = self._projected = norm
-        self._without = 0
+        self._without, self._reached = 0, False
 
     def exhausted(self, reduced: Norms) -> bool:
         """Whether the recursion is at its end, given the norms of its residual."""
@@ -211,7 +226,12 @@ class _Course:
         self._without += 1
         if norm < PROGRESS * self._least:
             self._without, self._least = 0, norm
-        return norm <= max(self._watch.target, self._eps * self._now) or self._without > self._patience
+        self._reached = norm <= self._watch.target
+        return self._reached or norm <= self._eps * self._now or self._without > self._patience
+
+    def reached(self, reduced: Norms) -> bool:
+        """Whether the recursion has reached the target, and the true residual, given its norms, is the least so far."""
+        return self._reached and self._watch.norm(reduced) < self._best
 
     def drifts(self, reduced: Norms) -> bool:
         """Whether the residual has fallen so far that its mean, which rounding makes, may count."""

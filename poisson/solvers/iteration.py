@@ -12,7 +12,15 @@ import numpy as np
 from poisson.backends.base import Array, Operations, Reduction
 from poisson.discrete.inverse import FaceValues
 from poisson.errors import ResourceError
-from poisson.solvers.rounding import LOCAL_ERROR, at_rounding, at_rounding_in_norm, largest_correction
+from poisson.solvers.rounding import (
+    LOCAL_ERROR,
+    NEAR_ROUNDING,
+    OUT_OF_REACH,
+    at_rounding,
+    at_rounding_in_norm,
+    largest_correction,
+    norms_of_rounding,
+)
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import GROWTH, Later, Monitor, Observer, Patience, SolveResult, Stopping
 
@@ -285,6 +293,16 @@ class Watch:
         """The norm that is tested, in U/L²."""
         squares, largest = norms
         return self._stopping.measure(self._operator, (squares / self.factor / self.factor, largest / self.factor))
+
+    def rounded(self, norms: Norms, work: Sequence[Array]) -> bool:
+        """Whether rounding keeps norms, of the residual of the iterate, above the target, and little else is in them.
+
+        `work`: two arrays, which are overwritten.
+        """
+        assert self._iterate is not None
+        rounding = self.norm(norms_of_rounding(self._operations, self._iterate(), work, self._result))
+        near = self.target < OUT_OF_REACH * rounding and self.norm(norms) <= NEAR_ROUNDING * rounding
+        return near and self.monitor.at_rounding(True)
 
     def stalled(self) -> Status:
         """How a solve ends that makes no progress any more."""

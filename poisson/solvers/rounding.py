@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
 
 ROUNDING_FACTOR = 16.0
 """A residual is at rounding if the corrections D⁻¹ r are nowhere larger than this many times eps · max|u|."""
+
+OUT_OF_REACH, NEAR_ROUNDING = 0.1, 4.0
+"""A target below the first part of `norms_of_rounding` cannot be reached. A recursion, each step of which rounds u,
+leaves a multiple of these norms; what is above the second number has other reasons."""
 
 LOCAL_ERROR = 0.1
 """Sweeps that rounding keeps from going on may leave a relative error of eps · κ; a larger one is no solution."""
@@ -31,6 +37,27 @@ def largest_correction(operations: Operations, r: Array, z: Array, place: Reduct
     operations.diagonal_solve(r, z, 1.0)
     operations.norm(z, place)
     return backend.read(place)[1]
+
+
+def norms_of_rounding(operations: Operations, u: Array, work: Sequence[Array], place: Reduction) -> tuple[float, float]:
+    """(Σ t², max |t|) of t = eps D u, with D the diagonal of A: about what rounding of u alone leaves as a residual.
+
+    `operations`: those of A. `work`: two arrays, which are overwritten. `place`: for the result.
+    """
+    backend, (inverse, sizes) = operations.backend, work
+    eps = float(np.finfo(backend.dtype).eps)
+    backend.fill(sizes, 1.0)
+    operations.diagonal_solve(sizes, inverse, 1.0)
+    with backend.ordered():
+        values, scales = (backend.view(each) if backend.views else backend.to_host(each) for each in (u, inverse))
+
+        def rounded(xp: ModuleType, start: int, stop: int) -> Any:
+            scale = scales[start:stop]
+            return xp.where(scale > 0.0, eps * values[start:stop] / xp.where(scale > 0.0, scale, 1.0), 0.0)
+
+        backend.assemble(operations.operator.array_shape, rounded, sizes)
+    operations.norm(sizes, place)
+    return backend.read(place)
 
 
 def at_rounding_in_norm(

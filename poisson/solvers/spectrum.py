@@ -46,6 +46,9 @@ DRIFT = 1e-4
 LARGE_MEAN, MOST_REMOVALS = 10.0, 3
 """A mean so many times larger than what is left without it is removed again, and so often in all."""
 
+NEARLY_FREE = 1e-12
+"""A constant that is held by so small a part of the largest eigenvalue is lost in rounding of the residual."""
+
 LEAST_GAP = 1e-300
 """Between two roots, so that it has a logarithm."""
 
@@ -273,6 +276,51 @@ class ZeroMean:
             remove_mean(self._operations, u, work, self._operations.backend.reduction())
         self._last = norm
         return removed
+
+
+class HeldConstant:
+    """The constant of u where no node is fixed, and only a c or Robin terms of next to nothing hold it.
+
+    The rounding of a residual beside stiff links is much more than these terms, and moves a constant far away, which no
+    sweep and no recursion sees. The mean of A u against that of f says where it belongs: the fluxes between nodes
+    cancel in it.
+
+    `operations`: those of A.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        backend, operator = operations.backend, operations.operator
+        lowest, highest = operator.eigenvalues()
+        self._operations, self._held = operations, 0.0
+        walls = operator.fixed or any(axis.fixed for axis in operator.lattice.whole.axes)
+        if operator.singular or walls or lowest > NEARLY_FREE * highest:
+            return
+        ones, r = (backend.empty(operator.array_shape) for _ in range(2))
+        place = backend.reduction()
+        fill_free(operations, ones)
+        operations.residual(ones, None, r)
+        operations.integrate(r, None, place)
+        held = -backend.read(place)[0]
+        operations.dot(ones, ones, place)
+        if 0.0 < held <= NEARLY_FREE * highest * backend.read(place)[0]:
+            self._held = held
+
+    def correct(self, u: Array, r: Array, work: Array, place: Reduction) -> bool:
+        """Add to u the constant after which its residual, which is r before, has no mean, if u loses digits without.
+
+        `work` loses its values, and so does `place`, which is one for results. Returns: whether u has changed.
+        """
+        if not self._held:
+            return False
+        operations, backend = self._operations, self._operations.backend
+        operations.integrate(r, None, place)
+        constant = backend.read(place)[0] / self._held
+        operations.norm(u, place)
+        if not math.sqrt(np.finfo(backend.dtype).eps) * backend.read(place)[1] < abs(constant) < math.inf:
+            return False
+        fill_free(operations, work)
+        backend.axpby(constant, work, 1.0, u)
+        return True
 
 
 def fill_free(operations: Operations, ones: Array) -> None:

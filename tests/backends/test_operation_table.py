@@ -307,7 +307,7 @@ def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
 def test_the_structures_have_the_fields_of_the_header() -> None:
     text = without_comments(HEADER)
     pointers = ("double*", "const int32_t*", "const double*", "const void*", "const poisson_line* const*")
-    further = ("const uint32_t*", "const int64_t*", "const float*")
+    further = ("const uint16_t*", "const uint32_t*", "const int64_t*", "const float*")
     scalars = {**SCALARS, **dict.fromkeys((*pointers, *further), c_void_p), **STRUCTURES}
     scalars["const poisson_convolution*"] = ctypes.POINTER(ConvolutionStructure)
     assert set(re.findall(r"\} (\w+);", text)) == {*STRUCTURES, "poisson_status"}

@@ -12,52 +12,57 @@ from support.full_stencils import stencil_on
 from support.operators import random_array
 
 from poisson.backends.numpy import NumpyBackend
-from poisson.discrete.contracted import DENSE, GraphCycle
+from poisson.discrete.clusters import Clusters
+from poisson.discrete.contracted import DENSE, GraphCycle, with_diagonal
 from poisson.mesh.boundary import Rule
 
-F, M = Rule.FIXED, Rule.MIRROR
+F, M, W = Rule.FIXED, Rule.MIRROR, Rule.WRAP
 
 
 def matrix_of(cycle: GraphCycle) -> NDArray[np.float64]:
-    """The cycle as a matrix, by the rows of the vector that each row gives."""
-    count = cycle.stages[-1] - cycle.stages[-2]
-    values = np.vstack([np.eye(count), np.zeros((cycle.rows, count))])
-    for first, last in itertools.pairwise(cycle.stages):
-        for row in range(first, last):
-            entries = slice(cycle.starts[row], cycle.starts[row + 1])
-            assert cycle.columns[entries].max() < count + first  # all of them come before the stage
-            values[count + row] = cycle.weights[entries].astype(np.float64) @ values[cycle.columns[entries]]
-    return values[-count:]
+    """The cycle as a matrix, by what it makes of each unit vector."""
+    lattice = grid_operator((cycle.levels[1], 3), (W,) * 4).lattice
+    nodes, starts = np.arange(cycle.levels[1], dtype=np.int32), np.arange(cycle.levels[1] + 1)
+    clusters = Clusters(lattice, nodes, starts, np.ones(nodes.size), cycle=cycle)
+    operations, columns = NumpyBackend(np.float64).bind(clusters), []
+    for r in np.eye(nodes.size):
+        u = np.zeros(lattice.array_shape)
+        operations.correct_clusters(np.stack([r, 0.0 * r, 0.0 * r]), u)
+        columns.append(u[0])
+    return np.stack(columns, axis=1)
 
 
-def laplacian(nodes: int, excess: float, jump: float) -> sparse.csr_array:
+def graph_of(nodes: int, jump: float) -> sparse.csr_array:
     """Random links of 10^±jump on a square of nodes, and a hub that has a link to one node in four."""
     numbers = np.arange(nodes * nodes).reshape(nodes, nodes)
     pairs = [(numbers[1:], numbers[:-1]), (numbers[:, 1:], numbers[:, :-1]), (numbers[::2, ::2], 0 * numbers[::2, ::2])]
     one, other = (np.concatenate([pair[end].ravel() for pair in pairs]) for end in (0, 1))
     one, other = one[one != other], other[one != other]
     values = 10.0 ** (jump * random_array((one.size,), np.float64, 1))
-    links = sparse.coo_array((values, (one, other)), shape=(numbers.size,) * 2).tocsr()
-    links = links + links.T
-    return sparse.csr_array(sparse.diags_array(links.sum(axis=1) + excess) - links)
+    return with_diagonal(np.append(one, other), np.append(other, one), np.append(values, values), numbers.size)
+
+
+def dense_of(graph: sparse.csr_array, excess: float) -> NDArray[np.float64]:
+    links = graph.toarray()
+    return np.diag(links.sum(axis=1) + excess) - links
 
 
 @pytest.mark.parametrize("excess", [1.0, 0.0])
 def test_a_small_graph_is_solved_directly(excess: float) -> None:
     """With no excess by the pseudo-inverse of the matrix scaled to a diagonal of 1."""
-    graph = laplacian(6, excess, 1.0)
+    graph = graph_of(6, 1.0)
     assert graph.shape[0] <= DENSE
-    dense, cycle = graph.toarray(), matrix_of(GraphCycle.of(graph))
+    dense, cycle = dense_of(graph, excess), matrix_of(GraphCycle.of(graph, np.full(36, excess)))
     np.testing.assert_allclose(dense @ cycle @ dense, dense, rtol=0, atol=1e-5 * dense.max())
 
 
 @pytest.mark.parametrize(("nodes", "least"), [(12, 0.27), (40, 0.17)])
 def test_the_cycle_is_a_symmetric_part_of_the_inverse(nodes: int, least: float) -> None:
     """As any cycle with products as coarse operators, it takes from 0 to all of an error, and here at least so much."""
-    graph = laplacian(nodes, 1e-3, 0.0)
-    cycle = GraphCycle.of(graph)
-    assert len(cycle.stages) - 1 >= 3
-    found, dense = matrix_of(cycle), graph.toarray()
+    graph = graph_of(nodes, 0.0)
+    cycle = GraphCycle.of(graph, np.full(nodes**2, 1e-3))
+    assert len(cycle.levels) - 1 >= 2
+    found, dense = matrix_of(cycle), dense_of(graph, 1e-3)
     np.testing.assert_allclose(found, found.T, rtol=0, atol=1e-6 * np.abs(found).max())
     root = np.linalg.cholesky(dense)
     values = np.linalg.eigvalsh(root.T @ found @ root)
@@ -66,10 +71,32 @@ def test_the_cycle_is_a_symmetric_part_of_the_inverse(nodes: int, least: float) 
 
 
 def test_nodes_without_links_are_left_to_the_last_sweep() -> None:
-    """Aggregation joins none of them: one stage, 2 ω − ω² = 8/9 over the diagonal."""
-    cycle = GraphCycle.of(sparse.csr_array(np.diag(np.arange(1.0, 61.0))))
-    assert cycle.stages == (0, 60)
+    """Aggregation joins none of them: one graph, 2 ω − ω² = 8/9 over the diagonal."""
+    none = np.zeros(0, dtype=int)
+    cycle = GraphCycle.of(with_diagonal(none, none, np.zeros(0), 60), np.arange(1.0, 61.0))
+    assert cycle.levels == (0, 60) and cycle.inverse is None
     np.testing.assert_allclose(matrix_of(cycle), np.diag(8.0 / 9.0 / np.arange(1.0, 61.0)), rtol=1e-6, atol=1e-7)
+
+
+def test_coarse_graphs_are_products_with_the_indicators_of_aggregates() -> None:
+    """Tᵀ G T, whose excess is the sum of that of the members; each node has one aggregate, with few others."""
+    graph, excess = graph_of(12, 1.0), np.arange(1.0, 145.0)
+    cycle = GraphCycle.of(graph, excess)
+    first, second = (slice(*ends) for ends in itertools.pairwise(cycle.levels[:3]))
+    ends = cycle.groups[: second.stop - second.start + 1]
+    assert np.array_equal(np.sort(cycle.members[: ends[-1]]), np.arange(144)) and np.diff(ends).min() >= 1
+    tie = np.zeros((144, ends.size - 1))
+    tie[cycle.members[: ends[-1]], np.repeat(np.arange(ends.size - 1), np.diff(ends))] = 1.0
+    links = tie.T @ graph.toarray() @ tie
+    np.fill_diagonal(links, 0.0)
+    found = np.zeros_like(links)
+    entries = slice(cycle.starts[second.start], cycle.starts[second.stop])
+    rows = np.repeat(np.arange(ends.size - 1), np.diff(cycle.starts[second.start : second.stop + 1]))
+    found[rows, cycle.columns[entries] - second.start] = cycle.links[entries]
+    np.testing.assert_allclose(found, links, rtol=1e-6)
+    np.testing.assert_allclose(cycle.excess[first], excess, rtol=1e-6)
+    np.testing.assert_allclose(cycle.excess[second], tie.T @ excess, rtol=1e-6)
+    np.testing.assert_allclose(cycle.sweeps[second], 4.0 / 3.0 / (2.0 * links.sum(axis=1) + tie.T @ excess), rtol=1e-6)
 
 
 @pytest.mark.parametrize("rules", [(F, F, M, M), (M, M, M, M)])

@@ -214,7 +214,7 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     between.galerkin(single.empty(bare.product.array_shape))
     clusters = Clusters(lattice, np.arange(9, dtype=np.int32), np.array([0, 9]), np.ones(1))
     backend.bind(clusters).correct_clusters(u, out)
-    cycle = GraphCycle.of(sparse.csr_array(np.eye(1)))
+    cycle = GraphCycle.of(sparse.csr_array(np.eye(1)), np.ones(1))
     backend.bind(replace(clusters, cycle=cycle)).correct_clusters(u, out)
     backend.bind(some_rows(lattice)).replace_rows(u, u, u)
     operations.clusters(0.1)

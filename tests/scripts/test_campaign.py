@@ -60,6 +60,14 @@ def test_the_reference_is_the_balance_of_half_cells() -> None:
     assert not reference.singular
 
 
+def test_the_reference_knows_a_constant_that_next_to_nothing_holds() -> None:
+    """u = 3, by g = 3 α with α = 1e-16 against links of 1e5, beside which the factors lose α."""
+    a = np.where(np.random.default_rng(5).random((12, 17)) < 0.5, 1.0, 1e-6)
+    sides = (Side("robin", 3e-16, 1e-16), Side("neumann"), Side("periodic"), Side("periodic"))
+    reference = Reference(Box((17, 12), (0.0, 0.0), (0.04, 300.0), sides, a))
+    np.testing.assert_allclose(reference.solve(reference.source(np.zeros((12, 17)))).astype(float), 3.0, rtol=1e-6)
+
+
 def test_the_reference_wraps_and_eliminates() -> None:
     sides = (Side("dirichlet", 5.0), Side("dirichlet", 7.0), Side("periodic"), Side("periodic"))
     reference = Reference(Box((3, 3), (0.0, 0.0), (1.0, 3.0), sides))

@@ -24,8 +24,9 @@ from poisson.mesh.boundary import Rule
 from poisson.solvers.fallback import ChosenMethod
 from poisson.solvers.iteration import Method, Task, factor_for
 from poisson.solvers.mixed import in_float32
+from poisson.solvers.rounding import norms_of_rounding
 from poisson.solvers.settings import SolverSettings
-from poisson.solvers.spectrum import nearly_singular
+from poisson.solvers.spectrum import HeldConstant, nearly_singular
 from poisson.solvers.stopping import Begun, SolveResult, Stopping
 
 B = Problem.on_box
@@ -178,6 +179,30 @@ def test_a_guess_far_away_leaves_no_rounding_errors_of_its_size() -> None:
         assert solution.status is Status.CONVERGED
 
 
+@pytest.mark.parametrize(("jump", "iterations"), [(1e4, 20), (1e8, 21), (1e12, 25)])
+def test_a_recursion_at_the_target_ends_a_solve_that_rounding_keeps_above_it(jump: float, iterations: int) -> None:
+    """A restart reaches the target if that is possible; otherwise iterations hardly grow with what rounding leaves."""
+    a = np.where(np.random.default_rng(0).random((65, 65)) < 0.5, jump, 1.0)
+    problem = B((65, 65), f=1.0, a=a, boundary=WALLS)
+    solver = Solver(problem, "cg", "openmp", preconditioner="multigrid", coarse="galerkin")
+    found, further = solver.solve(), poisson.solve(problem, backend="openmp", rtol=0.0)
+    assert found.iterations == iterations < further.iterations
+    assert found.status is (Status.CONVERGED if jump == 1e4 else Status.AT_ROUNDING)
+    assert abs(found.u - further.u).max() < 1e-10 * found.u.max()
+
+
+def test_the_residual_of_a_rounding_is_measured() -> None:
+    """eps D u at the free nodes: D is 2 (1/h² + 1/k²), and the wall of u = 1 does not count."""
+    problem = B((5, 5), f=0.0, boundary={"all": 1.0}, upper=(1.0, 2.0))
+    operations = NumpyBackend(np.float64).bind(Discretisation(problem).operator)
+    u, place = np.ones((5, 5)), operations.backend.reduction()
+    u[1, 2] = -3.0
+    squares, largest = norms_of_rounding(operations, u, (np.empty((5, 5)), np.empty((5, 5))), place)
+    eps, diagonal = np.finfo(np.float64).eps, 2.0 * (16.0 + 4.0)
+    assert largest == 3.0 * eps * diagonal
+    assert squares == pytest.approx((8.0 + 9.0) * (eps * diagonal) ** 2, rel=1e-14)
+
+
 # ---- nearly singular
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
 @pytest.mark.parametrize("method", ["multigrid", "cg", "fft", "chebyshev", "sor", "jacobi"])
@@ -191,6 +216,35 @@ def test_constants_that_next_to_nothing_holds(method: str, precision: str, c: fl
     assert solution.status.success
     rest = Solver(B((33, 17), f="cos(pi*x)*cos(2*pi*y)", boundary=boundary), "fft", "numpy").solve().u
     np.testing.assert_allclose(c * solution.u, 1.0 + c * rest, rtol=2e-15 / min(1.0, 1e6 * c))
+
+
+@pytest.mark.parametrize(
+    ("preconditioner", "size"), [("none", 1.0), ("jacobi", 1.0), ("multigrid", 1.0), ("multigrid", 1e6)]
+)
+def test_a_constant_that_rounding_moves_far_away_is_set_right(preconditioner: Any, size: float) -> None:
+    """u = 3, which α = 1e-16 of one face holds, against links of 1e5; without the balance u is off by 3 to 27,000."""
+    rng = np.random.default_rng(5)
+    a, guess = np.where(rng.random((12, 17)) < 0.5, 1.0, 1e-6), rng.standard_normal((12, 17))
+    boundary = {"x_lower": {"robin": 3e-16, "alpha": 1e-16}, "x_upper": {"neumann": 0.0}, "y": "periodic"}
+    problem = B((17, 12), upper=(0.04, 300.0), a=a, f=0.0, boundary=boundary, initial=size * guess)
+    solution = poisson.solve(problem, "cg", preconditioner=preconditioner)
+    assert solution.status.success
+    np.testing.assert_allclose(solution.u, 3.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("walls", [False, True])
+def test_the_balance_says_where_a_constant_belongs(walls: bool) -> None:
+    """From u and a constant it finds u; where a wall or a c of the size of A holds u, it leaves all as it is."""
+    for c, corrects in ((1e-9, not walls), (1.0, False)):
+        problem = B(
+            (9, 8), c=c, f=2.0 * c, boundary={"all": 0.0} if walls else {"all": {"neumann": 0.0}}, upper=(1e-3, 1.0)
+        )
+        operations = NumpyBackend(np.float64).bind(Discretisation(problem).operator)
+        u, r, work = np.full((8, 9), 5e8), np.empty((8, 9)), np.empty((8, 9))
+        operations.residual(u, np.full((8, 9), 2.0 * c), r)
+        place = operations.backend.reduction()
+        assert HeldConstant(operations).correct(u, r, work, place) == corrects
+        np.testing.assert_allclose(u, 2.0 if corrects else 5e8, rtol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["chebyshev", "sor"])

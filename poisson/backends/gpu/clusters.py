@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Strong clusters on the gpu backend: how they are found, and their correction."""
 
-import itertools
 from functools import partial
 from typing import Any
 
@@ -26,7 +25,9 @@ SMALL = 64
 PIECE = 4096
 """The nodes of a piece of a large cluster, which a block takes."""
 ROW_TEAM = 16
-"""Threads of a row of a cycle."""
+"""Threads of a node of a graph."""
+BEGIN, RESTRICT, SOLVE, END, SPREAD = range(5)
+"""The steps of a cycle, as clusters.hip counts them."""
 THREADS = WEIGHTS_SHAPE.block_x * WEIGHTS_SHAPE.block_y
 SIZES = (f"-DTEAM={TEAM}", f"-DSMALL={SMALL}", f"-DPIECE={PIECE}", f"-DROW_TEAM={ROW_TEAM}")
 
@@ -70,8 +71,10 @@ class GpuClusters(ClusterOperations):
         self._corrections = zeros(backend, self._groups.pieces)
         self._geometry = (*nodes.constants[:4], *self._groups.arguments, *nodes.widths)
         if cycle := clusters.cycle:
-            self._values = backend.runtime.allocate(clusters.count + cycle.rows, np.dtype(np.float64))
-            self._tables = tuple(on_device(backend, each) for each in (cycle.starts, cycle.columns, cycle.weights))
+            self._sums, self._x = (backend.runtime.allocate(cycle.nodes, np.dtype(np.float64)) for _ in range(2))
+            inverse = np.zeros(1) if cycle.inverse is None else cycle.inverse.ravel()
+            graphs = (cycle.starts, cycle.columns, cycle.links, cycle.excess, cycle.sweeps, cycle.groups, cycle.members)
+            self._tables = tuple(on_device(backend, each) for each in (*graphs, inverse))
 
     def correct_clusters(self, r: Array, u: Array) -> None:
         groups = self._groups
@@ -86,12 +89,27 @@ class GpuClusters(ClusterOperations):
             self._launch("clusters_add", groups.pieces, arguments)
 
     def _correct_together(self, cycle: GraphCycle, r: Array, u: Array) -> None:
-        blocks, count = self._groups.teams + self._groups.pieces, self.clusters.count
-        self._launch("clusters_sum", blocks, (r, self._values, *self._geometry))
-        for first, last in itertools.pairwise(cycle.stages):
-            rows = blocks_for(last - first, THREADS // ROW_TEAM)
-            self._launch("clusters_cycle", rows, (self._values, *self._tables, *map(np.int32, (count, first, last))))
-        self._launch("clusters_spread", blocks, (u, self._values[cycle.rows :], *self._geometry))
+        blocks, last = self._groups.teams + self._groups.pieces, len(cycle.levels) - 2
+
+        def run(step: int, level: int) -> None:
+            ends = cycle.levels[level : level + 2]
+            arguments = (self._sums, self._x, *self._tables, *map(np.int32, (cycle.levels[1], step, *ends)))
+            self._launch("clusters_cycle", blocks_for(ends[1] - ends[0], THREADS // ROW_TEAM), arguments)
+
+        self._launch("clusters_sum", blocks, (r, self._sums, *self._geometry))
+        for level in range(last):
+            run(BEGIN, level)
+            run(RESTRICT, level + 1)
+        if cycle.inverse is None:
+            run(BEGIN, last)
+            run(END, last)
+        else:
+            run(SOLVE, last)
+            self.backend.runtime.copy(self._x[cycle.levels[last] :], self._sums[cycle.levels[last] :])
+        for level in reversed(range(last)):
+            run(SPREAD, level + 1)
+            run(END, level)
+        self._launch("clusters_spread", blocks, (u, self._sums, *self._geometry))
 
     def _launch(self, name: str, blocks: int, arguments: tuple[Any, ...]) -> None:
         defines = (*tabulated(self._operator), *SIZES)

@@ -91,7 +91,7 @@ class WeightedStructure(Structure):
         ("fine", StencilStructure),
         ("coarse", StencilStructure),
         ("halved", c_int32 * 3),
-        ("single", c_int32),
+        ("kind", c_int32),
         ("weights", c_void_p),
     )
 
@@ -116,8 +116,12 @@ class ClustersStructure(Structure):
         ("lattice", OperatorStructure),
         ("count", c_int64),
         *((name, c_void_p) for name in ("places", "starts", "factors")),
-        ("stages", c_int64),
-        *((name, c_void_p) for name in ("stage", "entries", "columns", "weights", "values")),
+        ("levels", c_int64),
+        *((name, c_void_p) for name in ("first", "entries", "columns", "links", "excess", "sweeps")),
+        *((name, c_void_p) for name in ("groups", "members", "inverse", "values")),
+        ("strips", c_int64),
+        ("height", c_int64),
+        *((name, c_void_p) for name in ("labels", "firsts", "guests", "hosts")),
     )
 
 
@@ -204,11 +208,12 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "read": (_STATUS, (c_void_p, c_double * 2)),
     "star": (_STATUS, (_OPERATOR, c_int32, c_int32, c_void_p, c_void_p, c_int32, c_void_p)),
     "find_parts": (_STATUS, (_OPERATOR, c_double, *(c_void_p,) * 3)),
+    "round_weights": (_STATUS, (POINTER(WeightedStructure), c_void_p, c_void_p)),
     "find_clusters": (_STATUS, (POINTER(StencilStructure), *(c_double,) * 3, *(c_void_p,) * 3, POINTER(c_int64))),
 }
 OF_HOST = {
     *("solve_many", "transform", "to_modes", "from_modes", "divide", "tridiagonal", "condense", "chains"),
-    *("to_faces", "add_faces"),
+    *("to_faces", "add_faces", "round_weights"),
     *("divergence", "subtract_gradient", "find_clusters", "find_parts", "star", "take", "integrate", "certify"),
 }
 OF_HOST |= {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters)}

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from ctypes import byref, c_int32, c_int64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.backends.openmp.arrays import DeviceArray, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
 
 MOST_PLACES = 1 << 32
+
+KINDS = [np.dtype(kind) for kind in (np.float64, np.float32, np.uint16)]
+"""The types of weights, in the order in which the library counts them; the last one has parts of 2¹⁵."""
+
+STRIP = 16384
+"""Nodes of a strip, about, whose sums one thread adds up."""
 
 
 def _lattice(backend: OpenmpBackend, lattice: Lattice) -> OperatorStructure:
@@ -88,11 +95,16 @@ class OpenmpStencilTransfer(StencilTransferOperations):
             fine=fine,
             coarse=coarse,
             halved=(c_int32 * 3)(*transfer.halved),
-            single=weights is not None and weights.dtype == np.float32,
+            kind=0 if weights is None else KINDS.index(weights.dtype),
             weights=None if weights is None else weights.pointer,
         )
         structure.kept = fine, coarse, weights
         self.structure = byref(structure)
+
+    def rounded(self, weights: DeviceArray, kept: DeviceArray | None = None) -> DeviceArray:
+        out = DeviceArray(self.backend._memory, weights.shape, KINDS[2]) if kept is None else kept
+        self.backend._library.poisson_round_weights(self.structure, weights.pointer, out.pointer)
+        return out
 
 
 @operations_from_entries(Clusters)
@@ -104,24 +116,66 @@ class OpenmpClusters(ClusterOperations):
     def __init__(self, backend: OpenmpBackend, clusters: Clusters) -> None:
         super().__init__(backend, clusters.without_members)
         self.functions = backend.functions
-        lattice, nodes = _lattice(backend, clusters.lattice), clusters.shape[0]
-        rows, columns = np.divmod(clusters.nodes, np.int32(nodes))
-        if clusters.lattice.nodes // nodes * lattice.pitch > MOST_PLACES:
+        lattice = _lattice(backend, clusters.lattice)
+        if clusters.lattice.nodes // clusters.shape[0] * lattice.pitch > MOST_PLACES:
             raise GridError(f"the {backend.name} backend has strong clusters on arrays of {MOST_PLACES} values at most")
-        places = rows.astype(np.uint32) * np.uint32(lattice.pitch) + columns.astype(np.uint32)
         structure = ClustersStructure(lattice=lattice, count=clusters.count)
         tables: list[DeviceArray] = []
-        arrays = {"places": places, "starts": clusters.starts.astype(np.int32)}
-        if (cycle := clusters.cycle) is None:
-            arrays["factors"] = clusters.factors
-        else:
-            structure.stages, values = len(cycle.stages) - 1, np.empty(clusters.count + cycle.rows)
-            stage = np.array(cycle.stages, np.int32)
-            arrays |= {"stage": stage, "entries": cycle.starts, "columns": cycle.columns, "weights": cycle.weights}
-            arrays |= {"values": values}
+        arrays = self._groups(clusters, lattice.pitch) if clusters.cycle is None else _cycle(clusters, structure)
         for field, values in arrays.items():
             if values.size:
                 tables.append(backend.table(values, values.dtype))
                 setattr(structure, field, tables[-1].pointer)
         structure.kept = lattice, tables
         self.structure = byref(structure)
+
+    @staticmethod
+    def _groups(clusters: Clusters, pitch: int) -> dict[str, NDArray[Any]]:
+        """The tables of groups that each have a correction of their own."""
+        rows, columns = np.divmod(clusters.nodes, np.int32(clusters.shape[0]))
+        places = rows.astype(np.uint32) * np.uint32(pitch) + columns.astype(np.uint32)
+        return {"places": places, "starts": clusters.starts.astype(np.int32), "factors": clusters.factors}
+
+
+def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArray[Any]]:
+    """The tables of groups with a cycle; their first nodes ascend."""
+    cycle, nodes, starts = clusters.cycle, clusters.nodes, clusters.starts
+    assert cycle is not None
+    rows = clusters.lattice.nodes // clusters.shape[0]
+    structure.levels, structure.height = len(cycle.levels) - 1, max(1, STRIP // clusters.shape[0])
+    structure.strips = -(-rows // structure.height)
+    strip = nodes // np.int32(structure.height * clusters.shape[0])
+    first = strip[starts[:-1]]
+    # A run of the nodes of a group that are in one strip is its own, or a guest there.
+    begins = np.append(True, strip[1:] != strip[:-1])
+    begins[starts[:-1]] = True
+    group = np.repeat(np.arange(clusters.count, dtype=np.int32), np.diff(starts))
+    run = np.flatnonzero(begins)
+    guest = np.flatnonzero(strip[run] != first[group[run]])
+    order = np.argsort(strip[run[guest]], kind="stable")
+    of_strip = np.bincount(strip[run[guest]], minlength=structure.strips)
+    guests = np.concatenate([[0], np.cumsum(of_strip + 1)])
+    place = np.empty(guest.size, dtype=np.int64)
+    place[order] = np.arange(guest.size) + 1 + strip[run[guest[order]]]
+    hosts = np.full(guests[-1], -1, dtype=np.int32)
+    hosts[place] = group[run[guest]]
+    firsts = np.searchsorted(first, np.arange(structure.strips + 1))
+    own, of_run = np.diff(firsts), group[run] - firsts[strip[run]]
+    there = strip[run[guest]]
+    of_run[guest] = own[there] + place - guests[there]
+    none = own[np.arange(rows) // structure.height]
+    if of_run.max() > np.iinfo(np.uint16).max:
+        raise GridError("strong clusters that are corrected together need rows of fewer than 65536 nodes")
+    labels = np.repeat(none.astype(np.uint16), clusters.shape[0])
+    labels[nodes] = np.repeat(of_run.astype(np.uint16), np.diff(run, append=nodes.size))
+    return {
+        "first": np.array(cycle.levels, np.int32),
+        "entries": cycle.starts,
+        **{name: getattr(cycle, name) for name in ("columns", "links", "excess", "sweeps", "groups", "members")},
+        "inverse": np.zeros(0) if cycle.inverse is None else cycle.inverse.ravel(),
+        "values": np.empty(cycle.nodes + max(cycle.nodes, clusters.count + hosts.size)),
+        "labels": labels,
+        "firsts": firsts.astype(np.int32),
+        "guests": guests.astype(np.int32),
+        "hosts": hosts,
+    }

@@ -60,6 +60,13 @@ than that, in 2D, all of them and the single nodes between them have one correct
 (`poisson.discrete.contracted`), on each grid, in place of all others. On a device, where its stages are launches and
 its set-up on the host waits for copies, it has not been measured, and grids keep two visits."""
 
+MOST_IN_ROW = 65_000
+"""More nodes in a row might have more groups than the numbers of two bytes that a backend keeps for them."""
+
+ROUNDED = 1e8
+"""Weights may be rounded up to jumps of this size: with 1e9 and 1e12 that took a fifth more iterations and twice as
+many."""
+
 WEAK = 4.0
 """An axis whose median link is so many times weaker than that of the strongest axis keeps its nodes."""
 
@@ -85,6 +92,9 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         thresholds = BELOW + thresholds
     stencil = star(backend, operations.operator, store)
     levels: list[Level] = []
+    coefficients = operations.operator.coefficients
+    least, most = coefficients.a_range if coefficients else (1.0, 1.0)
+    rounds = most <= ROUNDED * least
     bound: Any = operations
     large = joint = False
     while True:
@@ -96,17 +106,20 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             break
         plain = StencilTransfer(stencil, halved, gathers=backend.gathers(stencil.lattice, halved))
         arrays = _arrays(before, len(levels), plain)
-        transfer, product = _coarsened(backend, store, plain, *arrays)
-        found = [] if joint else [full.clusters(threshold, LARGEST_PART) for threshold in thresholds]
+        transfer, product = _coarsened(backend, store, plain, *arrays, rounds=rounds)
+        found = [] if joint else [full.clusters(thresholds[0], LARGEST_PART)]
         if not levels:
             count, members, squares = found[0].size
             nodes = stencil.lattice.whole.nodes
             large, many = squares > LARGE * members, count > MANY * nodes and members > COVERED * nodes
             able = backend.on_host and not stencil.lattice.divided and stencil.dimension == 2
+            able = able and stencil.shape[0] <= MOST_IN_ROW
             joint = able and large and many and nodes > LEAST_JOINT
             large = large and nodes > PAYS and not joint
         if joint:
             found = [full.contracted_clusters(thresholds[0], LARGEST_PART)]
+        else:
+            found += [full.clusters(threshold, LARGEST_PART) for threshold in thresholds[1:]]
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
         groups = {each.size: each for each in found if each.size[0]}
         clusters = [backend.bind(each) for each in groups.values()]
@@ -237,27 +250,31 @@ def _dense(stencil: FullStencil, values: Values) -> Values:
 
 
 def _coarsened(
-    backend: Backend, store: Backend, plain: StencilTransfer, kept: Array | None, product: Array | None
+    backend: Backend, store: Backend, plain: StencilTransfer, kept: Array | None, product: Array | None, *, rounds: bool
 ) -> tuple[StencilTransfer, Array]:
     """The transfer with its weights, and the coefficients of the product, in the given arrays if there are any.
 
-    They are formed in float64 and stored as `store` does: in float32 the row sums of P, and with them those of the
-    product, would be lost beside large links.
+    They are formed in float64. Where a backend can and a has no larger range (`rounds`), weights are rounded with their
+    sums and the product follows from that; otherwise they are stored as `store` does and the product is that of exact
+    ones, because in float32 the row sums of P, and with them those of the product, would be lost beside large links.
     """
     exact = backend.companion(np.float64)
     weights = kept if kept is not None and store.dtype == exact.dtype else exact.empty(plain.table.array_shape)
     product = store.empty(plain.product.array_shape) if product is None else product
-    forming = (
-        partial(exact.bind(plain).interpolation, weights),
-        partial(exact.bind(replace(plain, weights=weights)).galerkin, product),
-    )
-    exact.prepare(*forming)
-    for form in forming:
-        form()
-    if store.dtype != exact.dtype:
+    between = exact.bind(plain)
+    forming = exact.bind(replace(plain, weights=weights))
+    exact.prepare(partial(between.interpolation, weights), partial(forming.galerkin, product))
+    between.interpolation(weights)
+    single = store.dtype != exact.dtype
+    two_bytes = kept is not None and kept.dtype.itemsize == 2
+    rounded = between.rounded(weights, kept if two_bytes else None) if single and rounds else None
+    exact.bind(replace(plain, weights=weights if rounded is None else rounded)).galerkin(product)
+    if single and rounded is None:
         view = exact.view(weights)
-        weights = store.assemble(plain.table.array_shape, lambda xp, start, stop: view[start:stop], kept)
-    return replace(plain, weights=weights), product
+        weights = store.assemble(
+            plain.table.array_shape, lambda xp, start, stop: view[start:stop], None if two_bytes else kept
+        )
+    return replace(plain, weights=weights if rounded is None else rounded), product
 
 
 def _arrays(levels: Sequence[Level], number: int, plain: StencilTransfer) -> tuple[Array | None, Array | None]:
