@@ -32,9 +32,7 @@ from poisson.solvers.open_space import OpenSpace
 def opened(setup: Setup) -> Method:
     """The method of a setup, with u on open faces from the charges inside; raises `CaseError` as `around` does."""
     if (kernel := setup.settings.of(KernelSettings).kernel) != KERNELS[0]:
-        if setup.discretisation.share is not None:
-            raise CaseError(f"run.ranks: several; allowed: 1 with solver.kernel = {kernel!r}")
-        return Convolution(setup.stand_in, kernel)
+        return Convolution(setup.stand_in, [face.kind for face in setup.discretisation.problem.faces], kernel)
     direct = registry.method_of(setup.settings).direct
     return around(setup.stand_in, setup.method, setup.discretisation, direct)
 
