@@ -18,6 +18,7 @@ from poisson.errors import CaseError
 from poisson.parallel.distributed import DistributedBackend
 from poisson.problem.given import Form
 from poisson.solvers import comparison
+from poisson.solvers.iteration import Task
 
 STOP: dict[str, Any] = {"stop": "discretisation"}
 WAVE = "sin({0}*x + {2})*sin({1}*y + {3})"
@@ -170,7 +171,28 @@ def test_a_solve_on_a_coarser_grid_that_fails_leaves_the_residual_to_say_when(mo
     known = poisson.solve(problem, **STOP)
     assert known.error_bar is not None
     assert known.residual > known.target
-    monkeypatch.setattr(comparison._Grid, "solve", lambda grid, task: solve(grid, task) and False)
+    monkeypatch.setattr(comparison._Grid, "solve", lambda grid, task: solve(grid, task) and poisson.Status.STAGNATED)
     found = poisson.solve(problem, **STOP)
     assert (found.error_bar, found.status) == (None, poisson.Status.CONVERGED)
     assert found.residual <= found.target
+
+
+def test_an_interruption_while_coarser_grids_are_solved() -> None:
+    """The guess is still the iterate of the whole solve, with its target, and nothing is known of the error."""
+    problem, *_ = random_problem(0, "dirichlet", 65, "shortley_weller")
+    solver = poisson.Solver(problem, **STOP)
+    whole = solver.solve()
+    for count in (1, 2):
+        asked = iter([False] * (count - 1))
+        solution = solver.keep_on(None, None, lambda asked=asked: next(asked, True))
+        assert (solution.status, solution.iterations) == (poisson.Status.INTERRUPTED, 0)
+        assert solution.history == ((0, solution.residual),)
+        assert solution.error_bar is None and solution.target == whole.target
+        interior = solution.u[1:-1, 1:-1]
+        assert not interior[solver.problem.cuts.inside.reshape(65, 65)[1:-1, 1:-1] == 0].any()
+    setup, seen = solver._setup, list[Any]()
+    u = setup.backend.assemble(setup.operator.array_shape, setup.discretisation.initial)
+    setup.method.run(Task(u, setup.f, setup.stopping, interrupted=lambda iterate: bool(seen.append(iterate))))
+    first, *_, last = seen
+    assert first.u() is u and last.u() is u
+    assert (first.iterations, tuple(first.history), first.target) == (0, (), whole.target) and last.iterations > 0
