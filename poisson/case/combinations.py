@@ -12,7 +12,6 @@ from poisson.backends.registry import AUTO
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import ANGLE, CARTESIAN
-from poisson.problem.bodies import DIELECTRIC
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import CONSTANT_A, FORMS, MEANS, Problem, number
 from poisson.solvers import registry
@@ -104,8 +103,6 @@ def _incomparable(problem: Problem) -> str:
 
     if not problem.bodies:
         return ""
-    if any(body.kind == DIELECTRIC for body in problem.bodies):
-        return "dielectrics, whose error is not known so well"
     if any(isinstance(body.inside.level, (ArrayField, FieldFile)) for body in problem.bodies):
         return "bodies from arrays or files"
     fine, coarse = problem.lattice, problem.lattice.coarser

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +24,8 @@ from poisson.solvers.surface import SurfaceOperations
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Discretisation
     from poisson.solvers.multigrid.coarser import CoarserProblem, CoarserProblems
+
+log = logging.getLogger(__name__)
 
 Values = NDArray[np.float64]
 
@@ -56,7 +59,14 @@ class Compared(Method):
         operators = [operations.operator, *(grid.given.operator for grid in self._grids)]
         pairs = list(itertools.pairwise(operators))
         self._refined = [backend.bind(Interpolation(coarse, fine)) for fine, coarse in pairs]
-        self._bar = Bar([ratio(fine, coarse) for fine, coarse in pairs], float(np.finfo(backend.dtype).eps))
+        ratios, eps = [ratio(fine, coarse) for fine, coarse in pairs], float(np.finfo(backend.dtype).eps)
+        media = [each.surface.media for each in coarser.problems if each.surface and each.surface.media]
+        self._bar = Bar(ratios, eps, jumps=bool(media))
+        self._comparable = not any(each.tilted for each in media)
+        if not self._comparable:
+            log.info(
+                "no error bar: the grids do not resolve how a dielectric is turned; the residual says when to stop"
+            )
         self._work, self._place = backend.empty(operations.operator.array_shape), backend.reduction()
 
     def run(self, task: Task) -> SolveResult:
@@ -99,11 +109,11 @@ class Compared(Method):
     def _solve_on_coarser_grids(self, task: Task) -> tuple[_Grid, bool]:
         """Solve there, from the coarsest grid up, and note what the solutions differ by.
 
-        Where one of them is no solution, the error is not known, and the residual alone says when to stop. Returns: the
-        finest of these grids, and whether someone has interrupted.
+        Where one of them is no solution, or a dielectric is turned too little, the error is not known, and the residual
+        alone says when to stop. Returns: the finest of these grids, and whether someone has interrupted.
         """
         below: _Grid | None = None
-        self._known, interrupted = True, False
+        self._known, interrupted = self._comparable, False
         for grid, problem, refined in reversed(
             list(zip(self._grids, self._coarser.problems, [*self._refined[1:], None], strict=True))
         ):
