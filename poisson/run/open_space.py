@@ -57,7 +57,7 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
     if operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
     opened = [face for face, _ in faces]
-    if goes_outwards(far, opened):
+    if goes_outwards(far, opened) and far.lattice.angle is None:
         require_faces(operations.backend, sum(far.shape[1 - face // 2] for face in opened))
     # Numbers, and α among them, are beyond the box as well.
     numbers = [problem.a, problem.c, *(face.alpha for face in problem.faces if face.alpha is not None)]
