@@ -14,6 +14,9 @@ from scipy.special import erf
 from support.ranks import on_ranks
 
 import poisson
+from poisson.backends.numpy import NumpyBackend
+from poisson.errors import ResourceError
+from poisson.run.memory import LITTLE
 from poisson.solvers.convolution import WIDTH
 
 ORDERS = {"hejlesen2": 2, "hejlesen4": 4, "hejlesen6": 6, "hejlesen8": 8}
@@ -181,3 +184,11 @@ def test_ranks_have_the_same_u(mix: str, size: int) -> None:
     for u, residual in on_ranks(size, on_a_rank):
         np.testing.assert_allclose(u, alone.u, rtol=0.0, atol=1e-15)
         assert residual == pytest.approx(alone.residual, rel=1e-9)
+
+
+@pytest.mark.parametrize(("mix", "arrays"), [("OO OO OO", 10), ("DO OO PP", 13), ("DO ON PP", 19)])
+def test_the_table_of_a_kernel_needs_memory(mix: str, arrays: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An axis with a wall and an open end is four times as long, and others twice."""
+    monkeypatch.setattr(NumpyBackend, "memory", lambda backend: (LITTLE, LITTLE))
+    with pytest.raises(ResourceError, match=f"needs {arrays} arrays,"):
+        poisson.Solver(_problem(mix, (40, 40, 40), 1.0), "fft", "numpy", kernel="spectral")
