@@ -63,7 +63,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
     nodes that are owned and zero in the halo, and so is what is made of it by `norm` and `diagonal_solve`. `threads`:
     of the host, that operations run on. `on_host`: whether arrays are in the host's memory. `views`: whether there is a
     module for arrays where they are. `instead_of`: the backends that ``auto`` would have taken before it, with why it
-    did not; for people.
+    did not; for people. `place`: the number of this process among those that divide a grid, and how many they are.
     """
 
     name: str
@@ -73,6 +73,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
     views: bool = True
     instead_of: str = ""
     any_axis: bool = False
+    place: tuple[int, int] = (0, 1)
     bound: Mapping[type, Callable[[Any, Any], Any]]
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
@@ -169,6 +170,10 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def joined(self, values: NDArray[Any], places: NDArray[np.int64], size: int) -> NDArray[Any]:
         """An array of so many values on the host, of which each process has those at some places."""
         return values
+
+    def swapped(self, parts: Sequence[Any]) -> list[Any]:
+        """The arrays that all processes have for this one; each has one for every process, NumPy's or on the device."""
+        return list(parts)
 
     # ---- reductions
 

@@ -12,7 +12,6 @@ from poisson.backends.registry import AUTO
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import ANGLE, CARTESIAN
-from poisson.problem.bodies import DIELECTRIC
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import CONSTANT_A, FORMS, MEANS, Problem, number
 from poisson.solvers import registry
@@ -104,8 +103,6 @@ def _incomparable(problem: Problem) -> str:
 
     if not problem.bodies:
         return ""
-    if any(body.kind == DIELECTRIC for body in problem.bodies):
-        return "dielectrics, whose error is not known so well"
     if any(isinstance(body.inside.level, (ArrayField, FieldFile)) for body in problem.bodies):
         return "bodies from arrays or files"
     fine, coarse = problem.lattice, problem.lattice.coarser
@@ -124,14 +121,17 @@ def _open(solver: SolverSettings, run: RunSettings, problem: Problem) -> Iterato
     """Settings and data that do not go with open faces."""
     lattice, space = problem.lattice, problem.open_faces
     radial = lattice.system != CARTESIAN
-    for reason, wrong in ((f"{ANGLE} is an axis", ANGLE in lattice.names), ("space ends there", radial and space[0])):
+    beside = ANGLE in lattice.names and any(space[2:])
+    for reason, wrong in ((f"{ANGLE} is an axis", beside), ("space ends there", radial and space[0])):
         if wrong:
-            face = lattice.faces[space.index(True)]
+            face = lattice.faces[space.index(True, 2 if beside else 0)]
             yield Clash(("boundary", face), Kind.OPEN.value, f"another condition, because {reason}")
             return
     for place, (face, given) in enumerate(zip(lattice.faces, problem.faces, strict=True)):
         if given.alpha is not None and space[place ^ 1] and not (radial and place == 0):
             yield Clash(("boundary", face), given.kind.value, "another condition, because the opposite face is open")
+        if given.alpha is not None and place // 2 == lattice.angle:
+            yield Clash(("boundary", face), given.kind.value, f"another condition, because {OPEN}")
     if solver.stopping.stop == "discretisation":
         yield clash("stop", solver.stopping.stop, f'"residual", because {OPEN}')
     for axis, (name, line) in enumerate(zip(lattice.names, lattice.axes, strict=True)):

@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.discrete.mask import insulated
 from poisson.discrete.operator import Coefficients, Operator
@@ -217,24 +218,18 @@ class Discretisation:
         """The boundary values at fixed nodes and zeros elsewhere, in U. As `source` otherwise."""
         return self._slab(self._boundary, xp, start, stop)
 
-    def boundary_range(self, xp: ModuleType) -> tuple[float, float]:
-        """The least and the largest value that a Dirichlet face holds, in U; zeros without one."""
-        least, largest, known = math.inf, -math.inf, set[int]()
+    def boundary_values(self) -> list[NDArray[np.float64]]:
+        """Copies of what Dirichlet faces hold here, block by block and in U; a constant stands once."""
+        found, known = [], set[int]()
         with self.agreed():
             for block in self.blocks():
                 for face, _ in sampling.held_faces(self.problem, block):
-                    if face in known:
-                        continue
-                    values = sampling.face_value(self.problem, xp, face, block)
-                    least, largest = min(least, float(values.min())), max(largest, float(values.max()))
                     data = self.problem.faces[face].value
+                    if face not in known:
+                        found.append(np.array(sampling.face_value(self.problem, np, face, block)))
                     if isinstance(data, Expression) and data.is_constant:
                         known.add(face)
-        if surface := self.surface:
-            ends = surface.range
-            least, largest = min(least, ends[0]), max(largest, ends[1])
-        least, largest = -self.largest(-least)[0], self.largest(largest)[0]
-        return (least, largest) if least <= largest else (0.0, 0.0)
+        return found
 
     def exact(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The exact solution, in U. As `source` otherwise."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from poisson.discrete.angular_fields import AngularFields
 from poisson.discrete.face_products import Closed, FaceProducts, Open, image, other_axes
 from poisson.discrete.green import Times
 from poisson.discrete.operator import Operator
@@ -32,11 +33,14 @@ class FaceFields:
         self._far = far
         lattice = far.lattice
         self._faces = [face for face, is_open in enumerate(faces) if is_open]
-        self._radial: RadialFields | None = None
+        self._radial: RadialFields | AngularFields | None = None
         if goes_outwards(far, self._faces):
             ends = [[face % 2 == 1 for face in self._faces if face // 2 == axis] for axis in range(lattice.dimension)]
             self.own = tuple(map(_free, lattice.axes, ends))
-            self._radial = RadialFields(far, self._faces, self.own, xp)
+            if lattice.angle is not None:
+                self._radial = AngularFields(far, self.own, xp)
+            else:
+                self._radial = RadialFields(far, self._faces, self.own, xp)
             return
         lines: list[Closed | Open] = []
         for axis in range(lattice.dimension):
@@ -171,6 +175,8 @@ class FaceFields:
         found = (far.c + (inwards + outwards) * far.couplings[axis]) * values - inner
         for place, other in enumerate(self._along(axis)):
             line, coupling = far.lattice.axes[other], far.couplings[other]
+            if other == far.lattice.angle:
+                coupling /= far.lattice.axes[0].coordinates[-1] ** 2
             turned, out = (self._xp.moveaxis(each, place, 0) for each in (values, found))
             weights = [self._xp.asarray(each).reshape(-1, *(1,) * (values.ndim - 1)) for each in line.couplings]
             for end, nodes in enumerate(line.neighbours):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,9 @@ class Enclosure:
     """The faces of closed surfaces around bodies, each across a link.
 
     `nodes`: those beside bodies. `body`: the number of the body that each face is around, from 1. `axis`: of the link.
-    `inner`, `outer`: its nodes. `gap`: its length, with the sign of the outward direction. `area`: of the face, in
-    L^(d−1). `open`: the numbers of the bodies that none goes around.
+    `inner`, `outer`: its nodes. `gap`: its length in L, with the sign of the outward direction. `area`: of the face, in
+    L^(d−1). `turn`: the angle phi of the face, 0 without such an axis. `open`: the numbers of the bodies that none goes
+    around.
     """
 
     nodes: Nodes
@@ -47,6 +49,7 @@ class Enclosure:
     outer: Nodes
     gap: Values
     area: Values
+    turn: Values
     open: frozenset[int]
 
 
@@ -66,6 +69,7 @@ def enclosure_of(surface: Surface) -> Enclosure:
     failed = {*body[shared].tolist(), *within[ends][shared].tolist()}
     nodes = np.unique(ends)
     numbers = np.unravel_index(nodes, shape)
+    radius, angle = _polar(surface, numbers)
     found: list[list[Any]] = []
     for axis, line in enumerate(surface.problem.lattice.axes):
         place = lattice.array_axis(axis)
@@ -74,6 +78,7 @@ def enclosure_of(surface: Surface) -> Enclosure:
             (lattice.axes[other].lengths[numbers[lattice.array_axis(other)]] for other in across),
             start=np.full(nodes.size, lattice.turn),
         )
+        unit = radius if axis == lattice.angle else np.ones(nodes.size)
         for side, beside in enumerate(line.neighbours):
             at, other = numbers[place], list(numbers)
             other[place] = beside[at]
@@ -87,24 +92,33 @@ def enclosure_of(surface: Surface) -> Enclosure:
                 failed |= set(owner[nodes[kept & ~whole]].tolist())
             link = np.minimum(line.link_numbers[side][at], line.gaps.size - 1)
             gap = line.gaps[link] * (2 * side - 1)
-            parts = (owner[nodes], np.full(nodes.size, axis), nodes, outer, gap, area * line.sections[link])
+            middle = angle + gap / 2.0 if axis == lattice.angle else angle
+            through = area * line.sections[link] / unit
+            parts = (owner[nodes], np.full(nodes.size, axis), nodes, outer, gap * unit, through, middle)
             found.append([part[kept] for part in parts])
-    body, axes, inner, outer, gap, area = (np.concatenate(column) for column in zip(*found, strict=True))
-    return Enclosure(nodes, body.astype(np.int64), axes, inner, outer, gap, area, frozenset(failed))
+    body, axes, inner, outer, gap, area, turn = (np.concatenate(column) for column in zip(*found, strict=True))
+    return Enclosure(nodes, body.astype(np.int64), axes, inner, outer, gap, area, turn, frozenset(failed))
+
+
+def _polar(surface: Surface, numbers: Sequence[Nodes]) -> tuple[Values, Values]:
+    """r and phi of nodes, by their numbers along the axes of an array; 1 and 0 without an axis phi."""
+    lattice = surface.lattice
+    if lattice.angle is None:
+        return np.ones(numbers[0].size), np.zeros(numbers[0].size)
+    places = [lattice.axes[axis].coordinates[numbers[lattice.array_axis(axis)]] for axis in (0, lattice.angle)]
+    return places[0], places[1]
 
 
 def forces(surface: Surface, problem: Problem, u: NDArray[Any]) -> dict[str, tuple[float, ...]]:
     """The components of the force on each conductor and dielectric, by its name, in U²·L^(d−3) times the unit of a.
 
+    With an axis phi they are those along x, where phi = 0, along y, and along z.
     A body is left out where the stress beside it is not known or has a divergence; a line in the log says why. A body
     that reaches a face has the force on its part in the box.
 
     `surface`: with the bodies. `problem`: with the data that were solved for. `u`: on all nodes, of the shape of the
     backends' arrays.
     """
-    if surface.lattice.angle is not None:
-        log.info("no forces on bodies: their components along r and phi have no one direction")
-        return {}
     faces, a = surface.enclosure, number(problem.a)
     patches = tuple(f"{face}." for face in problem.lattice.faces)
     wanted = {
@@ -128,6 +142,9 @@ def forces(surface: Surface, problem: Problem, u: NDArray[Any]) -> dict[str, tup
     stress = along * here
     stress[faces.axis, which] -= (here**2).sum(axis=0) / 2.0
     stress *= a * faces.area * np.sign(faces.gap)
+    if surface.lattice.angle is not None:
+        cosine, sine = np.cos(faces.turn), np.sin(faces.turn)
+        stress[:2] = cosine * stress[0] - sine * stress[1], sine * stress[0] + cosine * stress[1]
     sums = [np.bincount(faces.body, part, len(problem.bodies) + 1) for part in stress]
     return {name: tuple(float(part[position]) for part in sums) for position, name in wanted.items()}
 
@@ -156,4 +173,6 @@ def gradient_at(surface: Surface, u: NDArray[Any], nodes: Nodes) -> Values:
         out = np.empty(u.shape)
         one_sided(lattice, axis, u, Ends(*(np.concatenate(column) for column in zip(*parts, strict=True))), out)
         values[:] = out.ravel()[nodes]
+        if axis == lattice.angle:
+            values /= _polar(surface, np.unravel_index(nodes, u.shape))[0]
     return found

@@ -22,6 +22,9 @@ from poisson.problem.surfaces import Cuts, coordinates_of, cuts_of
 
 Values = NDArray[np.float64]
 
+FLAT = 1e-7
+"""The part of a link by which the places of cuts of a surface across an axis may differ, by rounding."""
+
 
 @dataclass(frozen=True)
 class Media:
@@ -34,6 +37,26 @@ class Media:
     cuts: Cuts
     a: Values
     links: tuple[Sparse, ...]
+
+    @property
+    def tilted(self) -> bool:
+        """Whether a dielectric has a surface across one axis, but for a turn by less than a link on all of its length.
+
+        Its flux is then that of a surface across the axis, on finer grids too for a while.
+        """
+        cuts, shape = self.cuts, self.a.shape
+        numbers = np.unravel_index(cuts.node, shape)
+        for number in np.unique(cuts.body):
+            of_body = cuts.body == number
+            if np.unique(axes := cuts.axis[of_body]).size > 1:
+                continue
+            layers = 2 * numbers[len(shape) - 1 - int(axes[0])][of_body] + cuts.side[of_body]
+            least, largest = np.full((2, 2 * max(shape)), np.nan)
+            np.fmin.at(least, layers, cuts.theta[of_body])
+            np.fmax.at(largest, layers, cuts.theta[of_body])
+            if np.nanmax(largest - least) > FLAT:
+                return True
+        return False
 
 
 def media_of(problem: Problem, a: Callable[[], Values]) -> Media | None:

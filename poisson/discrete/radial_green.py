@@ -36,6 +36,8 @@ HALVINGS = 60
 """How often panels halve, for the whole length: what is left is of the size of 2^−HALVINGS."""
 FARTHEST = 100_000
 """Nodes beyond a sphere after which it is taken to go on continuously."""
+LOST = 1e-14
+"""The part of the conductance beyond a node that the end of a chain may leave wrong where an angle turns."""
 BLOCK = 24
 """Nodes of which sums over modes are products of matrices."""
 
@@ -52,28 +54,36 @@ class Ladder:
     passed: Values
 
     @staticmethod
-    def of(radius: Axis, a: float, rest: Values) -> "Ladder":
+    def of(radius: Axis, a: float, rest: Values, of_angle: Values | None = None) -> "Ladder":
         """The chain on an axis that ends one node too late, for each c + λ, in 1/L².
 
-        A radius around an axis from which nothing decays has u = −ln(r) / a far away, for a unit of flow by angle.
+        `of_angle`: a times the eigenvalue of each mode of an angle, which leaks by 1/r² beside c + λ. A radius around
+        an axis from which nothing decays has u = −ln(r) / a far away, for a unit of flow by angle.
         """
         placed = radius.placement
         assert placed is not None
         links, volumes = a * placed.sections / placed.gaps, placed.widths
         held, nodes, h = radius.free.start, radius.nodes - 1, radius.spacing
+        places = placed.points[:nodes] / h
         inner, passed = np.zeros((nodes, rest.size)), np.zeros((nodes, rest.size))
+
+        def leak(node: int) -> Values:
+            turning = 0.0 if of_angle is None else of_angle / placed.points[node] ** 2
+            return np.asarray((rest + turning) * volumes[node])
+
         inner[held] = links[0] if held else a * placed.walls[0] * placed.areas[0]
         for node in range(held, nodes - 1):
-            beside = inner[node] + rest * volumes[node]
+            beside = inner[node] + leak(node)
             passed[node] = links[node] / (links[node] + beside)
             inner[node + 1] = passed[node] * beside
-        places = placed.points[:nodes] / h
         outer = np.empty_like(inner)
         outer[-1] = _beyond(places[-1], placed.power, a, h, rest)
+        if of_angle is not None and (turns := of_angle > 0.0).any():
+            outer[-1, turns] = _beyond_turning(places[-1], a, h, rest[turns], of_angle[turns])
         for node in range(nodes - 2, -1, -1):
-            beside = outer[node + 1] + rest * volumes[node + 1]
+            beside = outer[node + 1] + leak(node + 1)
             outer[node] = beside * (links[node] / (links[node] + beside))
-        whole = inner + outer + rest * volumes[:nodes, np.newaxis]
+        whole = inner + outer + np.array([leak(node) for node in range(nodes)])
         floats = whole[-1] == 0.0
         with np.errstate(divide="ignore"):
             alone = 1.0 / whole
@@ -148,6 +158,36 @@ def _beyond_sphere(place: float, a: float, h: float, rest: float, half_angle: fl
         link = a * h * (here - 0.5) ** 2
         found *= link / (found + link)
     return found
+
+
+def _beyond_turning(place: float, a: float, h: float, rest: Values, of_angle: Values) -> Values:
+    """The same of modes of an angle, from far away where u goes on as a Bessel function K, or from where it decayed.
+
+    The chain differs from that function by 1/ρ², of which so much comes back as a mode falls off there and back.
+    """
+    from scipy.special import kve
+
+    orders, half_angles = np.sqrt(of_angle / a), np.arcsinh(np.sqrt(rest) * (h / (2.0 * math.sqrt(a))))
+    count = np.exp(np.minimum((math.log(1.0 / LOST) + 2.0 * orders * math.log(place)) / (2.0 * orders + 2.0), 40.0))
+    count = np.minimum(np.minimum(count, 20.0 / np.maximum(half_angles, 1e-9)), FARTHEST).astype(np.int64) + 1
+    order = np.argsort(-count)
+    far, leaks, turning = place + count[order], (rest * h * h)[order], of_angle[order]
+    x, s = np.sqrt(leaks / a) * (far + 0.5), orders[order]
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        # −x K′/K at the outer edge of a node, where u is a little less than at the node.
+        slope = s + np.nan_to_num(x * kve(s - 1.0, x) / kve(s, x), posinf=0.0)
+    found = a * slope * np.exp(-slope / (2.0 * far))
+    active, starts = 0, count[order]
+    for number in range(int(starts[0]), 0, -1):
+        while active < starts.size and starts[active] >= number:
+            active += 1
+        here, some = place + number, found[:active]
+        some += leaks[:active] * here + turning[:active] / here
+        link = a * (here - 0.5)
+        some *= link / (some + link)
+    result = np.empty(found.size)
+    result[order] = found
+    return result
 
 
 def waves(reach: int, near: float) -> tuple[Values, Values]:

@@ -224,8 +224,8 @@ class Record:
         A charge is ∮ −a ∂u/∂n over the surface, with the normal out of the body, in U·L^(d−2); the flux of a Neumann or
         Robin body, whose surface is one of the domain as a face is, has the normal into it. Charges, fluxes and
         ∫(f − c u) outside of the bodies balance as the fluxes alone do in a box without bodies. ``force_x`` and so on
-        are the force on a conductor or a dielectric, in the unit of a times U²·L^(d−3); a body has none where f or c is
-        not zero beside it, a varies, or another body is within two links.
+        are the force on a conductor or a dielectric, in the unit of a times U²·L^(d−3), with x where phi = 0; a body
+        has none where f or c is not zero beside it, a varies, or another body is within two links.
 
         Examples
         --------

@@ -33,7 +33,7 @@ from poisson.parallel.arrays import EVERYWHERE, SUMS, DividedArray, DividedResul
 from poisson.parallel.calls import operations_on_ranks
 from poisson.parallel.clusters import DistributedClusters
 from poisson.parallel.communicator import Communicator
-from poisson.parallel.exchange import Halo, Transport
+from poisson.parallel.exchange import Halo, Transport, swapped
 from poisson.parallel.operations import (
     DistributedDifferences,
     DistributedInterpolation,
@@ -82,6 +82,7 @@ class DistributedBackend(Backend):
         super().__init__(local.dtype)
         self.local = local
         self.communicator = communicator
+        self.place = communicator.rank, communicator.size
         self.name = local.name
         self.device = local.device
         self.threads = local.threads
@@ -241,6 +242,9 @@ class DistributedBackend(Backend):
         for there, part in self.communicator.broadcast(self.communicator.gather((places, values))):
             found[there] = part
         return found
+
+    def swapped(self, parts: Sequence[Any]) -> list[Any]:
+        return swapped(self.communicator, self.array_module, parts)
 
     # ---- recording
 

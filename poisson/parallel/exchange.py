@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -283,6 +285,27 @@ class Transport:
             target[...] = source.get()
         else:
             target[...] = self._backend.array_module.asarray(source)
+
+
+def swapped(communicator: Communicator, xp: ModuleType, parts: Sequence[Any]) -> list[Any]:
+    """The arrays that the ranks have for this one, in their order, where each has one for every rank.
+
+    `xp`: the module of the arrays, unless they are NumPy arrays. `parts`: as many as ranks, of one type on all of them.
+    """
+    own, dimension = communicator.rank, parts[0].ndim
+    shapes = communicator.allgather([float(length) for part in parts for length in part.shape])
+    through_host = not (communicator.on_device or isinstance(parts[own], np.ndarray))
+    found, messages = list(parts), []
+    for peer, lengths in enumerate(shapes):
+        if peer == own:
+            continue
+        sent = parts[peer].get() if through_host else parts[peer]
+        shape = [int(length) for length in lengths[own * dimension : (own + 1) * dimension]]
+        module = np if isinstance(sent, np.ndarray) else xp
+        sent, found[peer] = module.ascontiguousarray(sent), module.empty(shape, sent.dtype)
+        messages += [Message(sent, peer, 0, sends=True), Message(found[peer], peer, 0, sends=False)]
+    communicator.exchange(messages)
+    return [xp.asarray(part) if through_host else part for part in found]
 
 
 def _ranges(index: NDArray[np.int64]) -> list[tuple[slice, slice]]:

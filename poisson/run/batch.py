@@ -41,6 +41,7 @@ def solve_together(
     if len(sources) < 2 or problem.lattice.nodes > MOST_NODES:
         return found
     start, started = time.perf_counter(), datetime.now(UTC)
+    setup.follow_faces()
     method, stopping = setup.method_for(guess=problem.guess), setup.stopping
     backend, shape = setup.backend, problem.lattice.array_shape
     reads = setup.reads_in_place if backend.on_host else setup.ledger is None and backend.dtype == np.float64

@@ -2,7 +2,8 @@
 """u and its gradient beyond a box all of whose faces are open: the field of the charges on its faces.
 
 Each of the nodes around a point has the lattice Green's function of every charge. As the heat kernels are products of
-one factor for each axis, so is their interpolation between nodes, by cubics as within the box.
+one factor for each axis, so is their interpolation between nodes, by cubics as within the box. Around an axis the field
+at the nodes is a sum of waves (`poisson.discrete.radial_beyond`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.face_fields import FaceFields
 from poisson.discrete.green import Times
+from poisson.discrete.radial_beyond import field_beyond
 from poisson.errors import GridError
 from poisson.mesh.interpolation import interpolate
+from poisson.mesh.system import CARTESIAN
 from poisson.run.open_space import beyond
 
 if TYPE_CHECKING:
@@ -29,43 +32,73 @@ AROUND = np.arange(-1, 3)
 """The nodes that a cubic goes through, from that below a point."""
 FARTHEST = 20_000
 """Spacings to the farthest point: a table has so many distances, for some 200 times."""
+FARTHEST_AROUND = 4_000
+"""The same around an axis: of three times as many waves each has a chain of so many nodes."""
 
 
 class Beyond:
     """The field beyond the box of a solution.
 
-    Raises `GridError` if not all faces are open, the grid has one axis, or these are others than x, y and z.
+    Raises `GridError` if not all faces are open, the grid has one axis, or these are others than x, y, z, or r and z.
     """
 
     def __init__(self, solution: Solution) -> None:
         problem = solution.problem
         self.lattice = problem.lattice
-        if not problem.open_faces or not all(problem.open_faces) or self.lattice.dimension < 2:
+        self._radial = self.lattice.system != CARTESIAN
+        outer = problem.open_faces[self._radial :]
+        if not outer or not all(outer) or self.lattice.dimension < 2:
             raise GridError(
-                "a point lies outside of the box; allowed: points inside, unless all faces are open in x, y, z"
+                "a point lies outside of the box; allowed: points inside, unless all faces are open in x, y, z, or all "
+                "but the inner end of r in r, z"
             )
         discretisation = Discretisation(problem)
-        faces = range(2 * self.lattice.dimension)
+        faces = range(self._radial, 2 * self.lattice.dimension)
         self.far = beyond(discretisation, list(faces))
         self.u = np.asarray(solution.host_u, dtype=np.float64)
         fields = FaceFields(self.far, problem.open_faces, np)
         source = discretisation.source(np, 0, self.u.shape[0])
         fields.take(self.u, source, False)
-        self.charges = fields.charges(self.u)[1]
+        self.charges, self._own = fields.charges(self.u)[1], fields.own
 
-    def at(self, point: tuple[float, ...]) -> tuple[float, Values]:
-        """u at a point, and its gradient."""
+    def at(self, points: Values) -> tuple[Values, Values]:
+        """u at points, shape ``(n, axes)``, and its gradient there, of the same shape."""
         lattice = self.lattice
         first = [axis.coordinates[0] for axis in lattice.axes]
-        place = [(x - low) / h for x, low, h in zip(point, first, lattice.spacing, strict=True)]
-        around = [int(np.floor(p)) + AROUND for p in place]
+        places = (points - first) / np.array(lattice.spacing)
+        around = np.floor(places).astype(np.int64)[..., np.newaxis] + AROUND
+        if self._radial:
+            if (below := points[:, 0] < lattice.lower[0]).any():
+                raise GridError(f"r = {points[below][0, 0]:g}; allowed: from {lattice.lower[0]:g} on")
+            around[:, 0] -= np.minimum(around[:, 0, :1], 0)
+        farthest = int((np.abs(around).max(axis=(0, 2)) + lattice.shape).max()) + 1
+        limit = FARTHEST_AROUND if self._radial else FARTHEST
+        if farthest > limit:
+            raise GridError(f"a point {farthest} spacings away; allowed: at most {limit}")
+        if self._radial:
+            return self._around_an_axis(places, around)
+        found = [self._of_charges(*each) for each in zip(places, around, strict=True)]
+        return np.array([u for u, _ in found]), np.array([gradient for _, gradient in found])
+
+    def _around_an_axis(self, places: Values, around: Any) -> tuple[Values, Values]:
+        values = field_beyond(self.far, self.charges, self._own, around[:, 0], around[:, 1])
+        radii, heights = np.broadcast_arrays(around[:, 0, :, np.newaxis], around[:, 1, np.newaxis])
+        inside = (radii < self.lattice.shape[0]) & (heights >= 0) & (heights < self.lattice.shape[1])
+        values[inside] += self.u[heights[inside], radii[inside]]
+        found, (h, k) = np.empty((len(places), 3)), self.lattice.spacing
+        for point, (place, nodes, of_nodes) in enumerate(zip(places, around, values, strict=True)):
+            (by_r, slope_r), (by_z, slope_z) = (_cubic(*each) for each in zip(place, nodes, strict=True))
+            found[point] = by_r @ of_nodes @ by_z, slope_r @ of_nodes @ by_z / h, by_r @ of_nodes @ slope_z / k
+        return found[:, 0], found[:, 1:]
+
+    def _of_charges(self, place: Values, around: Any) -> tuple[float, Values]:
+        """u at a point, and its gradient; `place`, `around`: its place in spacings, and the nodes around it."""
+        lattice, around = self.lattice, list(around)
         farthest = max(int(np.abs(nodes).max()) + count + 1 for nodes, count in zip(around, lattice.shape, strict=True))
-        if farthest > FARTHEST:
-            raise GridError(f"a point {farthest} spacings away; allowed: at most {FARTHEST}")
         lines = [(farthest, coupling) for coupling in self.far.couplings]
         times = Times.of(lines, self.far, self.far.c)
         kernels = [times.kernels(farthest, coupling) for coupling in self.far.couplings]
-        weights = [_cubic(p, nodes) for p, nodes in zip(place, around, strict=True)]
+        weights = [_cubic(p, nodes) for p, nodes in zip(place.tolist(), around, strict=True)]
         values = [self._value(times, kernels, around, [each[0] for each in weights])]
         for axis, h in enumerate(lattice.spacing):
             slopes = [each[1] / h if other == axis else each[0] for other, each in enumerate(weights)]
@@ -110,15 +143,14 @@ def at_points(solution: Solution, points: Sequence[Any], values: NDArray[Any], f
         places = []
     if len(places) != lattice.dimension or not all(np.isfinite(place).all() for place in places):
         return interpolate(lattice, values, points)  # which says what is wrong
-    outside, found = Beyond(solution), []
     bounds = list(zip(lattice.lower, lattice.upper, strict=True))
-    for point in zip(*(place.ravel().tolist() for place in places), strict=True):
-        if all(low <= x <= high for x, (low, high) in zip(point, bounds, strict=True)):
-            found.append(interpolate(lattice, values, point))
-            continue
-        u, gradient = outside.at(point)
-        found.append(np.asarray(u if field == "u" else -gradient if field == "E" else gradient))
-    return np.asarray(found, dtype=values.dtype).reshape((*places[0].shape, *values.shape[lattice.dimension :]))
+    given = np.stack([place.ravel() for place in places], axis=-1)
+    inside = np.array([all(low <= x <= high for x, (low, high) in zip(point, bounds, strict=True)) for point in given])
+    found = np.empty((len(given), *values.shape[lattice.dimension :]), dtype=values.dtype)
+    found[inside] = interpolate(lattice, values, tuple(given[inside].T))
+    u, gradient = Beyond(solution).at(given[~inside])
+    found[~inside] = u if field == "u" else -gradient if field == "E" else gradient
+    return found.reshape((*places[0].shape, *values.shape[lattice.dimension :]))
 
 
 def _cubic(place: float, nodes: Any) -> tuple[Values, Values]:

@@ -27,7 +27,7 @@ from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
 from poisson.run.result_fields import FEW_NODES
-from poisson.run.setup import Setup, on_host
+from poisson.run.setup import Setup, lasts, on_host
 from poisson.solvers.spectrum import fill_free, weighted_mean
 from poisson.words import article
 
@@ -69,6 +69,7 @@ class Loader:
         """
         setup = self._setup
         backend = setup.backend
+        setup.follow_faces()
         masked = setup.operator.fixed > 0
         given = None if masked or discretisation.problem.open_faces else self.in_place(discretisation)
         if setup.operator.singular and (not masked or discretisation.surface):
@@ -219,7 +220,7 @@ class Loader:
         problem, known = discretisation.problem, self._faces
         if not (known and known.lasts and known.faces is problem.faces and known.bodies is problem.bodies):
             terms = FaceTerms(problem).on(self._setup.backend.array_module)
-            known = self._faces = _Known(problem.faces, problem.bodies, terms, all(map(_lasts, problem.faces)))
+            known = self._faces = _Known(problem.faces, problem.bodies, terms, all(map(lasts, problem.faces)))
         return known.terms
 
 
@@ -272,11 +273,6 @@ def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
     elif isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
         raise CaseError(f"fs: {article(type(given).__name__)}; allowed: {allowed}")
     return list(given)
-
-
-def _lasts(face: Face) -> bool:
-    """Whether the data of a face are the same at every time."""
-    return face.value is None or isinstance(face.value, Expression)
 
 
 class FaceTerms:

@@ -56,7 +56,8 @@ class Room:
     `lattice`: of the whole grid. `varies`: whether the coefficients take arrays, too. `nodes`: those that this process
     has, halo included, where the grid is divided. `beside`: processes that share the memory of this host. `surface`:
     the form beside bodies with given values; empty without any. `of_bodies`: bytes of a node of the whole grid, on the
-    host of every process: which body it is in, and a. `kept`: arrays that stay between solves.
+    host of every process: which body it is in, and a. `kept`: arrays that stay between solves. `half_open`: axes with
+    an open end and a wall.
     """
 
     lattice: Lattice
@@ -69,6 +70,7 @@ class Room:
     surface: str = ""
     of_bodies: int = 0
     kept: int = 0
+    half_open: int = 0
 
     @classmethod
     def of(cls, request: Request) -> Room:
@@ -81,7 +83,10 @@ class Room:
             surface, of_bodies = problem.surface if kinds.intersection(HELD) else "", 2 + 10 * (DIELECTRIC in kinds)
         nodes = None if ranks.share is None else math.prod(ranks.share.array_shape)
         asked = request.settings, request.run.precision, request.fields
-        return cls(problem.lattice, *asked, problem.varies, nodes, ranks.beside, surface, of_bodies, request.kept)
+        space = problem.open_faces
+        half_open = sum(lower is not upper for lower, upper in zip(space[::2], space[1::2], strict=True))
+        shared = problem.varies, nodes, ranks.beside
+        return cls(problem.lattice, *asked, *shared, surface, of_bodies, request.kept, half_open)
 
 
 class Free:
@@ -110,7 +115,10 @@ def needs(backend: Backend, room: Room, free: Free, least: int = 0) -> tuple[Nee
     """
     lattice, precision = room.lattice, room.precision
     dtype = np.dtype(np.float32 if precision == "float32" else np.float64)
-    arrays = arrays_of(room.settings, precision, lattice.dimension, varies=room.varies, surface=room.surface)
+    dimension, half_open = lattice.dimension, room.half_open
+    arrays = arrays_of(
+        room.settings, precision, dimension, varies=room.varies, surface=room.surface, half_open=half_open
+    )
     arrays += room.kept
     own = lattice.nodes if room.nodes is None else room.nodes
     needed = int(arrays * own * dtype.itemsize)

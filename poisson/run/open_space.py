@@ -32,9 +32,7 @@ from poisson.solvers.open_space import OpenSpace
 def opened(setup: Setup) -> Method:
     """The method of a setup, with u on open faces from the charges inside; raises `CaseError` as `around` does."""
     if (kernel := setup.settings.of(KernelSettings).kernel) != KERNELS[0]:
-        if setup.discretisation.share is not None:
-            raise CaseError(f"run.ranks: several; allowed: 1 with solver.kernel = {kernel!r}")
-        return Convolution(setup.stand_in, kernel)
+        return Convolution(setup.stand_in, [face.kind for face in setup.discretisation.problem.faces], kernel)
     direct = registry.method_of(setup.settings).direct
     return around(setup.stand_in, setup.method, setup.discretisation, direct)
 
@@ -59,7 +57,7 @@ def around(operations: Operations, method: Method, discretisation: Discretisatio
     if operator.varies:
         far = beyond(discretisation, [face for face, _ in faces])
     opened = [face for face, _ in faces]
-    if goes_outwards(far, opened):
+    if goes_outwards(far, opened) and far.lattice.angle is None:
         require_faces(operations.backend, sum(far.shape[1 - face // 2] for face in opened))
     # Numbers, and α among them, are beyond the box as well.
     numbers = [problem.a, problem.c, *(face.alpha for face in problem.faces if face.alpha is not None)]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import poisson
 from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
+from poisson.mesh.grid import AXES
 from poisson.mesh.system import RADIUS
 from poisson.output.record import CHARGE, FLUX, FORCES, ErrorNorms, all_finite
 from poisson.problem.arrays import brought
@@ -75,7 +76,9 @@ class WithForces(Mapping[str, Any]):
         parts = {
             f"force_{axis} of {name}": part
             for name, each in found.items()
-            for axis, part in zip(problem.lattice.names, each, strict=True)
+            for axis, part in zip(
+                AXES if problem.lattice.angle is not None else problem.lattice.names, each, strict=False
+            )
             if axis != RADIUS  # around an axis what pushes outwards has no direction
         }
         return {**self._known, **parts}

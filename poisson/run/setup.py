@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Operations, Reduction, Slab
 from poisson.backends.ledger import Ledger
@@ -20,6 +21,7 @@ from poisson.discrete.samples import Samples
 from poisson.discrete.share import numbers_of, pieces_of
 from poisson.mesh.differences import Differences
 from poisson.output.checkpoint import THEN
+from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.run.result_fields import FEW_NODES
 from poisson.solvers import registry
@@ -73,7 +75,8 @@ class Setup:
     work: Array | None = None  # For what comes after a solve, where the method leaves no array to it.
     u: Array | None = None  # The iterate; None while there is none, as the one before went to its user (`hand_over`).
     _f: Array | None = None
-    _faces: tuple[tuple[Face, ...], tuple[Body, ...], tuple[float, float]] | None = None
+    _faces: tuple[tuple[Face, ...], tuple[Body, ...]] | None = None
+    _held: list[NDArray[np.float64]] = field(default_factory=list)  # What Dirichlet faces hold.
     _returned: _Returned = field(default_factory=lambda: _Returned())
     source: Array | None = None  # What is solved for: `f`, or a source in the memory of the caller.
     # The source in the memory of the caller, where faces add nothing to it, whatever the precision.
@@ -193,6 +196,15 @@ class Setup:
                 solve = partial(self.method.solve, u, f, stopping=self.settings.stopping)
                 backend.prepare(solve, reads=1 if direct else MOST_READS)
 
+    def follow_faces(self) -> None:
+        """Take the boundary values again where their arrays have others than before; all ranks ask together."""
+        if self._faces is None or all(map(lasts, self._faces[0])):
+            return
+        before, self._held = self._held, self.discretisation.boundary_values()
+        same = all(map(np.array_equal, before, self._held))
+        if self.discretisation.largest(float(not same))[0]:
+            self.take_boundary(self.discretisation)
+
     def take_boundary(self, discretisation: Discretisation) -> None:
         """Set `data` and `boundary`; u loses its values.
 
@@ -207,8 +219,8 @@ class Setup:
                 for operations in {id(each): each for each in (self.operations, self.stand_in)}.values():
                     if isinstance(operations, SurfaceOperations):
                         operations.go_over(surface)
-            self._faces = faces, bodies, discretisation.boundary_range(np)  # faces are small
-        least, largest = self._faces[2]
+            self._faces, self._held = (faces, bodies), discretisation.boundary_values()  # faces are small
+        least, largest = self._range(discretisation)
         boundary, data = max(-least, largest), 0.0
         if not discretisation.absorbs_nowhere:
             least, largest = min(least, 0.0), max(largest, 0.0)
@@ -226,6 +238,15 @@ class Setup:
             data = min(half * smoothest(operator), left)
         self.data, self.boundary = data, boundary
         self.__dict__.pop("stopping", None)
+
+    def _range(self, discretisation: Discretisation) -> tuple[float, float]:
+        """The least and the largest value that Dirichlet faces and bodies hold on any rank; zeros without one."""
+        ends = [(float(values.min()), float(values.max())) for values in self._held]
+        ends += [discretisation.surface.range] if discretisation.surface else []
+        least = min((low for low, _ in ends), default=math.inf)
+        largest = max((high for _, high in ends), default=-math.inf)
+        least, largest = -discretisation.largest(-least)[0], discretisation.largest(largest)[0]
+        return (least, largest) if least <= largest else (0.0, 0.0)
 
     @cached_property
     def stopping(self) -> Stopping:
@@ -257,6 +278,11 @@ class Setup:
         if self.work is None:
             self.work = self.backend.empty(self.operator.array_shape)
         return self.work
+
+
+def lasts(face: Face) -> bool:
+    """Whether the data of a face are the same at every time."""
+    return face.value is None or isinstance(face.value, Expression)
 
 
 def _put_back(place: weakref.ref[_Returned], array: Array) -> None:

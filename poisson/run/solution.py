@@ -123,8 +123,8 @@ class Solution(Record):
         Parameters
         ----------
         *points : float or array
-            x(, y(, z)) in L; arrays broadcast against each other. Periodic axes wrap around. Where all faces are open,
-            u, the gradient and E are known beyond the box too, by the charges on its faces.
+            x(, y(, z)) in L; arrays broadcast against each other. Periodic axes wrap around. Where all outer faces are
+            open, u, the gradient and E are known beyond a box of two axes or three too, by the charges on its faces.
         field : str
             ``u``, one of `fields`, ``gradient``, ``flux`` or ``E``.
 
@@ -136,7 +136,7 @@ class Solution(Record):
         Raises
         ------
         GridError
-            If a point is outside of the box and a face is not open, or the coordinates do not fit.
+            If a point is outside of the box and an outer face is not open, or the coordinates do not fit.
         CaseError
             If there is no such field, or this process has a part of it only.
 

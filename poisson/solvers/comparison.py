@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +24,8 @@ from poisson.solvers.surface import SurfaceOperations
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Discretisation
     from poisson.solvers.multigrid.coarser import CoarserProblem, CoarserProblems
+
+log = logging.getLogger(__name__)
 
 Values = NDArray[np.float64]
 
@@ -56,7 +59,14 @@ class Compared(Method):
         operators = [operations.operator, *(grid.given.operator for grid in self._grids)]
         pairs = list(itertools.pairwise(operators))
         self._refined = [backend.bind(Interpolation(coarse, fine)) for fine, coarse in pairs]
-        self._bar = Bar([ratio(fine, coarse) for fine, coarse in pairs], float(np.finfo(backend.dtype).eps))
+        ratios, eps = [ratio(fine, coarse) for fine, coarse in pairs], float(np.finfo(backend.dtype).eps)
+        media = [each.surface.media for each in coarser.problems if each.surface and each.surface.media]
+        self._bar = Bar(ratios, eps, jumps=bool(media))
+        self._comparable = not any(each.tilted for each in media)
+        if not self._comparable:
+            log.info(
+                "no error bar: the grids do not resolve how a dielectric is turned; the residual says when to stop"
+            )
         self._work, self._place = backend.empty(operations.operator.array_shape), backend.reduction()
 
     def run(self, task: Task) -> SolveResult:
@@ -64,15 +74,16 @@ class Compared(Method):
         operations, backend, bar = self._operations, self._backend, self._bar
         task = task._replace(stopping=replace(task.stopping, stop="residual"))
         u, f = task.u, operations.settled(task.f)
-        first = self._solve_on_coarser_grids(task)
-        if not task.stopping.begun:
+        watch = Watch(operations, task, self._place)
+        reference = self._norms_without_surfaces(f, watch)
+        first, interrupted = self._solve_on_coarser_grids(task._replace(interrupted=watch.before_begin(reference, u)))
+        if not (task.stopping.begun or interrupted):
             self._refined[0].interpolate(self._grids[0].u, u)
             if isinstance(operations, SurfaceOperations):
                 operations.hold(u)
-        watch = Watch(operations, task, self._place)
-        reference = self._norms_without_surfaces(f, watch)
         now = self._residual(u, f)
         status, done, error = watch.begin(reference, now, lambda: u), 0, 0.0
+        status = Status.INTERRUPTED if interrupted else status
         bar.begin()
         solution = first.values()
         before = first.sampled(u, operations.operator.lattice)
@@ -95,26 +106,29 @@ class Compared(Method):
             status = status or watch.limit(done)
         return replace(watch.result(status, done, u, self._work), error=error if self._known else None)
 
-    def _solve_on_coarser_grids(self, task: Task) -> _Grid:
-        """Solve there, from the coarsest grid up, and note what the solutions differ by; the finest of them.
+    def _solve_on_coarser_grids(self, task: Task) -> tuple[_Grid, bool]:
+        """Solve there, from the coarsest grid up, and note what the solutions differ by.
 
-        Where one of them is no solution, the error is not known, and the residual alone says when to stop.
+        Where one of them is no solution, or a dielectric is turned too little, the error is not known, and the residual
+        alone says when to stop. Returns: the finest of these grids, and whether someone has interrupted.
         """
         below: _Grid | None = None
-        self._known = True
+        self._known, interrupted = self._comparable, False
         for grid, problem, refined in reversed(
             list(zip(self._grids, self._coarser.problems, [*self._refined[1:], None], strict=True))
         ):
             grid.begin(problem)
             if below is not None and refined is not None:
                 refined.interpolate(below.u, grid.u)
-            self._known &= grid.solve(task)
+            status = grid.solve(task) if not interrupted else Status.INTERRUPTED
+            self._known &= status.success
+            interrupted = status is Status.INTERRUPTED
             if below is not None:
                 values = below.sampled(grid.u, grid.given.operator.lattice)
                 self._bar.apart = below.largest(below.values() - values)
             below = grid
         assert below is not None
-        return below
+        return below, interrupted
 
     def _norms_without_surfaces(self, f: Array, watch: Watch) -> Norms:
         """The norms of the source without the terms of surfaces with given values, which are no measure of it."""
@@ -170,15 +184,15 @@ class _Grid:
         self.problem = problem
         self.operations.backend.axpby(1.0, self.given.u, 0.0, self.u)
 
-    def solve(self, task: Task) -> bool:
-        """Solve from the iterate; whether that is the solution now."""
+    def solve(self, task: Task) -> Status:
+        """Solve from the iterate."""
         stopping = replace(task.stopping, rtol=OF_COARSE, stop="residual", begun=None)
         if isinstance(self.operations, SurfaceOperations):
             self.operations.hold(self.u)
-        result = self.method.run(Task(self.u, self.given.f, stopping))
+        result = self.method.run(Task(self.u, self.given.f, stopping, interrupted=task.interrupted))
         if result.u is not self.u:
             self.operations.backend.axpby(1.0, result.u, 0.0, self.u)
-        return result.status.success
+        return result.status
 
     def values(self) -> Values:
         """The solution on all nodes, on the host."""

@@ -14,6 +14,7 @@ from poisson.backends.inverses import CertifyingInverse, InverseOperations
 from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
+from poisson.mesh.system import CARTESIAN
 from poisson.problem.problem import Problem, number
 from poisson.solvers.convolution import KERNELS, KernelSettings
 from poisson.solvers.entries import Clash, MethodEntry, PreconditionerEntry, Sizes, clash
@@ -316,8 +317,9 @@ def _offer(question: Question) -> Offer | str | None:
 
 
 def _arrays(sizes: Sizes) -> float:
-    """Arrays with the modes of a convolution, on one axis or two that are twice as long."""
-    return ARRAYS + sizes.coefficients + (7.0 if sizes.settings.of(KernelSettings) != KernelSettings() else 0.0)
+    """With the modes of a convolution along one axis, and the table of its kernel, twice while it is made."""
+    plain = sizes.settings.of(KernelSettings) == KernelSettings()
+    return ARRAYS + sizes.coefficients + (0.0 if plain else 4.0 + 3.0 * 2.0**sizes.half_open)
 
 
 def _label(settings: SolverSettings) -> str:
@@ -325,11 +327,25 @@ def _label(settings: SolverSettings) -> str:
     return "fft" if kernel == KERNELS[0] else f"convolution, {kernel}"
 
 
+def _without_kernel(problem: Problem) -> str:
+    """Why a problem has the kernel of the lattice alone; empty where it has others."""
+    if not problem.open_faces:
+        return "unless a face is open"
+    if number(problem.a) is None or number(problem.c) is None or problem.bodies:
+        return "unless a and c are constant, and there are no bodies"
+    if problem.lattice.system != CARTESIAN:
+        return "around an axis or a centre, where waves along r are no lines of modes"
+    if any(axis.placement is not None and not axis.placement.even for axis in problem.lattice.axes):
+        return "on stretched axes, where sines and cosines are no modes of equally spaced nodes"
+    if any(face.value is not None and number(face.value) != 0.0 for face in problem.faces):
+        return "unless all walls have the value 0, because data on a wall are a sheet of charges, and not smooth"
+    return ""
+
+
 def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
-    kernel, space = settings.of(KernelSettings).kernel, problem.open_faces
-    plain = number(problem.a) is not None and number(problem.c) == 0.0 and not problem.bodies
-    if kernel != KERNELS[0] and not (plain and space and all(space) and problem.lattice.dimension > 1):
-        yield clash("kernel", kernel, '"lattice" unless all faces are open, in 2D or 3D, a is constant and c = 0')
+    kernel = settings.of(KernelSettings).kernel
+    if kernel != KERNELS[0] and (allowed := _without_kernel(problem)):
+        yield clash("kernel", kernel, f'"lattice" {allowed}')
     robin = next((face.kind.value for face in problem.faces if face.kind.takes_alpha), None)
     if problem.bodies:
         yield clash("method", "fft", 'only without bodies; use "auto", or "cg"')

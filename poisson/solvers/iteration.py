@@ -227,6 +227,13 @@ class Watch:
         """Take the source whose norms are known otherwise, in the place of `source`."""
         self._f = f
 
+    def before_begin(self, source: Norms, u: Array) -> Interruption:
+        """The interruption of what is solved for a start: the iterate of this solve is still its initial guess."""
+        reference = max(self.norm(source), self._stopping.data)
+        target = self._begun.target if self._begun else self._stopping.target(reference)
+        whole = Iterate(self.before, lambda: u, self.factor, target, self._begun.history if self._begun else ())
+        return lambda _: self._interrupted(whole)
+
     def begin(
         self, source: Norms, first: Norms | None, iterate: Callable[[], Array], guess: Norms | None = None
     ) -> Status | None:

@@ -204,16 +204,23 @@ def _modules() -> Iterator[Any]:
 
 
 def arrays_of(
-    settings: SolverSettings, precision: str, dimension: int, *, varies: bool = False, surface: str = ""
+    settings: SolverSettings,
+    precision: str,
+    dimension: int,
+    *,
+    varies: bool = False,
+    surface: str = "",
+    half_open: int = 0,
 ) -> float:
     """Arrays of the grid's size, in the type of u, that a solve takes at once.
 
     `settings`: of ``method = "auto"`` it is what the method that takes least would take. `precision`: mixed precision
     has the cycles, with a source and a correction, and the directions of ``cg`` in float32. `dimension`: of the grid:
     each coarser one has 2^−dimension of its nodes. `varies`: whether the coefficients vary: they take an array for each
-    axis and one more. `surface`: the form beside bodies with given values; empty without any.
+    axis and one more. `surface`: the form beside bodies with given values; empty without any. `half_open`: axes with an
+    open end and a wall.
     """
-    sizes = Sizes(settings, precision, dimension, dimension + 1.0 if varies else 0.0)
+    sizes = Sizes(settings, precision, dimension, dimension + 1.0 if varies else 0.0, half_open)
     if settings.method == AUTO:
         return min(_arrays(entry, sizes, surface) for entry in methods().values() if entry.offer)
     return _arrays(method_of(settings), sizes, surface)

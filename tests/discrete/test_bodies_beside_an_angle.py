@@ -345,10 +345,56 @@ def test_what_is_not_there_beside_an_angle_is_refused_in_one_line(body: Body, li
     assert str(caught.value) == line
 
 
-def test_there_are_no_forces_beside_an_angle(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"):
-        solution = poisson.solve(disc(12, electrode()))
-        assert set(solution.bodies["wire"]) == {"charge"}
-    assert "no forces on bodies: their components along r and phi have no one direction" in caplog.text
+def test_the_force_on_an_electrode_has_the_direction_in_the_plane() -> None:
+    """Half the derivative of the capacitance, along x and y wherever the electrode is; the rim has the opposite."""
+
+    def capacitance(away: float) -> float:
+        return TURN / math.acosh((RADIUS**2 + 1.0 - away**2) / (2.0 * RADIUS))
+
+    pull = (capacitance(AWAY + 1e-5) - capacitance(AWAY - 1e-5)) / 4e-5
+    for phi in (0.0, 0.7):
+        errors = []
+        for n in (16, 32, 64):
+            found = poisson.solve(disc(n, electrode(phi))).bodies["wire"]
+            assert set(found) == {"charge", "force_x", "force_y"}
+            along = found["force_x"] * math.cos(phi) + found["force_y"] * math.sin(phi)
+            across = found["force_y"] * math.cos(phi) - found["force_x"] * math.sin(phi)
+            assert abs(across) < 0.1 * abs(along / pull - 1.0) * pull if phi else abs(across) < 1e-9
+            errors.append(abs(along / pull - 1.0))
+        assert order(errors) > 1.7 and errors[-1] < 3e-3, errors
+
+
+def test_the_force_on_a_ball_off_the_axis_before_a_plane_is_that_of_its_images() -> None:
+    """Along z, the axis phi being between it and r; faces have the potential of the images."""
+    radius, charges, heights = 0.25, [0.25], [0.45]
+    for _ in range(30):
+        charges.append(charges[-1] * radius / (0.45 + heights[-1]))
+        heights.append(0.45 - radius**2 / (0.45 + heights[-1]))
+    q, heights_ = np.array(charges), np.array(heights)
+    force = -4.0 * math.pi * (np.outer(q, q) / np.add.outer(heights_, heights_) ** 2).sum()
+
+    def potential(r: Any, phi: Any, z: Any) -> Any:
+        square = r**2 - 0.6 * r * np.cos(phi - 1.0) + 0.09
+        images = zip((*q, *-q), (*heights_, *-heights_), strict=True)
+        return sum(charge / np.sqrt(square + (z - place) ** 2) for charge, place in images)
+
+    errors = []
+    for n in (16, 32):
+        problem = Problem.on_box(
+            (n, 2 * n, n + 1),
+            system="cylinder",
+            upper=(0.8, TURN, 1.0),
+            boundary={"phi": "periodic", "z_lower": 0.0, "all": potential},
+            bodies=[
+                Body({"shape": "sphere", "center": (0.3, 1.0, 0.45), "radius": radius}, dirichlet=1.0, name="ball")
+            ],
+        )
+        found = poisson.solve(problem, backend="openmp").bodies["ball"]
+        errors.append(abs(found["force_z"] / force - 1.0))
+        assert max(abs(found["force_x"]), abs(found["force_y"])) < 0.02 * abs(force)
+    assert errors[1] < 0.4 * errors[0] and errors[1] < 0.01, errors
+
+
+def test_bodies_beside_r_alone_are_refused() -> None:
     with pytest.raises(PoissonError, match=r"^body: bodies beside r alone; allowed: none but in x"):
         Problem.on_box((9,), system="sphere", bodies=[Body("r < 0.5", dirichlet=1.0)])

@@ -137,7 +137,7 @@ def test_a_rank_reads_only_what_its_part_needs(
             np.testing.assert_array_equal(function(np, 0, rows), arrays[name][np.ix_(*numbers)])
         operator = own.operator_on(NumpyBackend(np.float64))
         np.testing.assert_allclose(operator.reaction, arrays["reaction"][np.ix_(*numbers)], rtol=1e-15)
-        own.boundary_range(np)
+        own.boundary_values()
 
     on_ranks(len(lattices), part)
     assert {name for _, name, _ in reads} == set(values)

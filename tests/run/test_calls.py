@@ -5,11 +5,13 @@ Covers poisson.run.loader and poisson.run.batch.
 """
 
 import gc
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from support.ranks import on_ranks
 
 import poisson
 from poisson.errors import CaseError, IncompatibleSource, PoissonError
@@ -247,6 +249,58 @@ def test_an_array_of_a_face_is_read_at_every_solve() -> None:
     assert not solver.solve(0.0).u.any()
     values[4] = 1.0
     assert solver.solve(0.0).u[4, 0] == 1.0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", ["fft", "cg", "multigrid"])
+def test_boundary_values_that_change_in_their_array_are_those_of_a_new_solver(method: str, backend: str) -> None:
+    """In `solve` and in `solve_many`: u, the target, and the range that it follows from."""
+    values, f = np.zeros(9), source((9, 9))
+    problem = Problem.on_box((9, 9), c=3.0, boundary={"x_lower": values, "all": 0.0})
+    solver = Solver(problem, method, backend)
+    solver.solve(f)
+    for scale in (1e6, 1e3, 0.0):
+        values[:] = scale * np.sin(np.arange(9.0))
+        alone = Solver(problem, method, backend).solve(f)
+        for found in (solver.solve(f), *solver.solve_many([f, f])):
+            assert (found.target, found.iterations, found.history) == (alone.target, alone.iterations, alone.history)
+            np.testing.assert_array_equal(found.u, alone.u)
+            assert solver._setup.stopping.boundary == abs(values).max()
+
+
+def test_ranks_follow_values_that_one_of_them_sees() -> None:
+    """The array is that of one face, which lies on the last rank."""
+    values = np.zeros(9)
+    problem = Problem.on_box((9, 12), c=3.0, boundary={"y_upper": values, "all": 0.0})
+    alone = Solver(problem.having(boundary={"y_upper": 7.0, "all": 0.0}), "cg", "numpy").solve(1.0)
+    ready = threading.Barrier(2)
+
+    def on_a_rank(comm: Any) -> Any:
+        solver = Solver(problem, "cg", "numpy", comm=comm, ranks=(1, 2))
+        before = solver.solve(1.0).target
+        ready.wait()
+        values[:] = 7.0
+        ready.wait()
+        return before, solver.solve(1.0).target
+
+    for before, after in on_ranks(2, on_a_rank):
+        assert before < after == pytest.approx(alone.target, rel=1e-12)
+
+
+def test_the_first_of_two_faces_has_their_corner() -> None:
+    sides = {"x_lower": 1.0, "x_upper": 2.0, "y_lower": 3.0, "y_upper": 4.0}
+    u = poisson.solve(Problem.on_box((5, 6), boundary=sides), "fft").u
+    assert u[[0, 0, -1, -1], [0, -1, 0, -1]].tolist() == [1.0, 2.0, 1.0, 2.0]
+    assert (u[0, 1:-1] == 3.0).all() and (u[-1, 1:-1] == 4.0).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_source_where_nothing_flows_is_no_measure_of_the_residual(backend: str) -> None:
+    """Nodes all of whose links have a = 0 have no equation, and f there counts as 0."""
+    a, f = np.ones((17, 17)), np.ones((17, 17))
+    a[5:10, 5:10], f[6:9, 6:9] = 0.0, 1e6
+    solution = poisson.solve(Problem.on_box((17, 17), f=f, a=a), "cg", backend=backend)
+    assert solution.target == pytest.approx(1e-8, rel=1e-14)
 
 
 def test_kinds_of_faces_stay() -> None:

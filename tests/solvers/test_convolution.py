@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import exp1
-from support.ranks import on_ranks
 
 import poisson
 from poisson.errors import CaseError
@@ -88,12 +87,24 @@ def test_a_solver_convolves_one_source_after_another() -> None:
 
 def test_what_has_the_kernel_of_the_lattice_alone() -> None:
     problem = poisson.Problem.on_box((6, 5), boundary="open")
-    walls = poisson.Problem.on_box((6, 5), boundary={"x": "open", "all": 0.0})
-    reason = '"lattice" unless all faces are open, in 2D or 3D, a is constant and c = 0'
-    for other in (problem.having(c=1.0), walls, poisson.Problem.on_box((6,), boundary="open")):
+    charged = poisson.Problem.on_box((6, 5), boundary={"x": "open", "y_lower": 0.0, "y_upper": {"neumann": 1.0}})
+    disc = {"inside": "hypot(x - 0.5, y - 0.5) < 0.2", "dirichlet": 0.0}
+    body = poisson.Problem.on_box((6, 5), boundary="open", bodies=[disc])
+    channel = poisson.Problem.on_box(
+        x=np.linspace(0.0, 1.0, 6), y=[0.0, 0.2, 0.6, 1.0], boundary={"x": "open", "all": 0.0}
+    )
+    refused = {
+        "unless a face is open": poisson.Problem.on_box((6, 5)),
+        "unless a and c are constant, and there are no bodies": body,
+        "on stretched axes, where sines and cosines are no modes": channel,
+        "unless all walls have the value 0, because data on a wall are a sheet of charges": charged,
+    }
+    for reason, other in refused.items():
         with pytest.raises(CaseError, match=reason):
             poisson.solve(other, "fft", kernel="spectral")
     with pytest.raises(CaseError, match="the key belongs to fft"):
         poisson.solve(problem, kernel="spectral")
-    with pytest.raises(CaseError, match=r"allowed: 1 with solver\.kernel"):
-        on_ranks(2, lambda comm: poisson.solve(problem, "fft", kernel="spectral", comm=comm, ranks=(1, 2)))
+    walls = poisson.Problem.on_box((6, 5), boundary={"x": "open", "all": 0.0})
+    solver = poisson.Solver(walls, "fft", kernel="spectral")
+    with pytest.raises(CaseError, match="unless all walls have the value 0"):
+        solver.solve(boundary={"x": "open", "all": 1.0})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Problems in r, and in r and z, with open faces: against larger boxes, and against potentials that are known.
 
-Covers poisson.discrete.radial_fields.
+Covers poisson.discrete.radial_fields and poisson.discrete.radial_beyond.
 """
 
 from __future__ import annotations
@@ -421,10 +421,11 @@ def test_what_does_not_go_with_open_faces_around_an_axis(name: str) -> None:
 
 def test_what_needs_free_space_around_says_so() -> None:
     problem = _case().problem
-    with pytest.raises(CaseError, match="unless all faces are open"):
+    with pytest.raises(CaseError, match='"lattice" around an axis or a centre'):
         poisson.solve(problem, "fft", kernel="hejlesen4")
-    with pytest.raises(GridError, match="unless all faces are open in x, y, z"):
-        poisson.solve(problem, backend="numpy").at(2.0, 0.5)
+    tube = _box(1.0, {**ALL, "z": "periodic"}, (0, 0, 0), "node")
+    with pytest.raises(GridError, match="unless all faces are open in x, y, z, or all but the inner end of r in r, z"):
+        poisson.solve(tube, backend="numpy").at(2.0, 0.5)
     with pytest.raises(CaseError, match=r"boundary\.r_upper: open; allowed: a face that no body"):
         poisson.solve(_conductor(8, 1.0, {"inside": "r > 0.7", "dirichlet": 1.0}), backend="numpy")
 
@@ -442,3 +443,43 @@ def test_matrices_between_faces_need_memory(monkeypatch: pytest.MonkeyPatch) -> 
     few = poisson.Problem.on_box((9, 9), system="cylinder", f=1.0, boundary=ALL)
     monkeypatch.setattr(memory, "host_memory", lambda: (0, 0))
     assert poisson.Solver(few, backend="numpy").solve().status.success
+
+
+@pytest.mark.parametrize("centring", ["node", "cell", {"z": "cell"}], ids=str)
+@pytest.mark.parametrize(("start", "beside", "c"), [(0.0, {}, 0.0), (0.4, {"r_lower": 0.0}, 0.0), (0.0, {}, 2.0)])
+def test_points_beyond_the_box_around_an_axis(centring: Any, start: float, beside: Any, c: float) -> None:
+    """As in a larger box at its nodes, to rounding, and between them."""
+    f = np.random.default_rng(5).standard_normal(SHAPE[::-1])
+    more = (6, 5, 4)
+    small, large = (
+        poisson.solve(_box(f, {**ALL, **beside}, each, centring, start, c=c), "fft") for each in ((0, 0, 0), more)
+    )
+    r, z = (axis.coordinates for axis in large.problem.lattice.axes)
+    outside = np.ones(large.u.shape, dtype=bool)
+    outside[more[1] : more[1] + SHAPE[1], : SHAPE[0]] = False
+    found = small.at(r, z[:, np.newaxis])
+    np.testing.assert_allclose(found, large.u, rtol=0, atol=1e-12 * abs(large.u).max())
+    between = start + 1.8, z[-4] + 0.1
+    for field in ("u", "gradient", "E"):
+        there = large.at(*between, field=field)
+        np.testing.assert_allclose(
+            small.at(*between, field=field), there, rtol=0, atol=0.02 * abs(large.gradient).max()
+        )
+
+
+def test_the_field_far_away_around_an_axis() -> None:
+    """That of a point charge, also beyond the ends of the axis; other points are refused in one line."""
+    charged = poisson.Problem.on_box(
+        (17, 33), system="cylinder", lower=(0.0, -1.0), upper=(1.0, 1.0), f="exp(-20*(r*r + z*z))", boundary="open"
+    )
+    solution = poisson.solve(charged, "fft")
+    charge = sum(solution.fluxes().values())
+    for r, z in ((30.0, 0.0), (0.0, -40.0), (0.03, 25.0), (20.0, 20.0)):
+        distance = np.hypot(r, z)
+        assert solution.at(r, z) == pytest.approx(charge / (4.0 * np.pi * distance), rel=1e-4)
+        radial, along = solution.at(r, z, field="E") * 4.0 * np.pi * distance**3 / charge
+        np.testing.assert_allclose((radial, along), (r, z), rtol=0, atol=1e-3 * distance)
+    with pytest.raises(GridError, match="spacings away; allowed: at most 4000"):
+        solution.at(400.0, 0.0)
+    with pytest.raises(GridError, match=r"r = -0.1; allowed: from 0 on"):
+        solution.at(-0.1, 0.0)

@@ -29,7 +29,10 @@ LEAST_ORDER = 0.5
 """... and as this at the least."""
 
 SAFETY = 1.5
-"""The error is taken to be so many times what the differences say."""
+"""The error is taken to be so many times what the differences say, ..."""
+
+SAFETY_AT_JUMPS = 2.5
+"""... or so many times where the scheme is of first order: its error depends on how a surface lies to the nodes."""
 
 MOST_BEYOND = 3.0
 """The coarser pair of grids, on which u is resolved less well, may raise the estimate of the finer by this factor."""
@@ -59,11 +62,12 @@ ROUNDING = 16.0
 class Bar:
     """The estimate of the errors of the grid and of the iterations, from differences between grids and iterates.
 
-    `ratios`: of the spacings of each pair of grids. `eps`: of the type of u.
+    `ratios`: of the spacings of each pair of grids. `eps`: of the type of u. `jumps`: whether the scheme is of first
+    order, because the surfaces of dielectrics lie between the nodes.
     """
 
-    def __init__(self, ratios: Sequence[float], eps: float) -> None:
-        self._ratios, self._eps = ratios, eps
+    def __init__(self, ratios: Sequence[float], eps: float, jumps: bool = False) -> None:
+        self._ratios, self._eps, self._jumps = ratios, eps, jumps
         # What the solutions on the coarser grids differ by, and what they may lack.
         self.apart: float | None = None
         self.lacking = 0.0
@@ -91,16 +95,27 @@ class Bar:
 
     def _discretisation(self, difference: float) -> tuple[float, float]:
         """The largest error by the grid, from the difference to the first coarser one, and the order observed."""
-        ratio = self._ratios[0]
+        ratio, safety = self._ratios[0], SAFETY_AT_JUMPS if self._jumps else SAFETY
         if self.apart is None:
-            return SAFETY * difference / (ratio - 1.0), 1.0
+            return safety * difference / (ratio - 1.0), 1.0
+        if self._jumps:
+            order = self._observed(difference)
+            error = difference / (ratio ** max(LEAST_ORDER, min(order, 1.0)) - 1.0)
+            other = self.apart / ((self._ratios[1] - 1.0) * ratio)
+            return safety * max(error, min(other, MOST_BEYOND * error)), order
         error = difference / (ratio**ORDER - 1.0)
         other = self.apart / ((self._ratios[1] ** ORDER - 1.0) * ratio**ORDER)
         if other >= error:
-            return SAFETY * min(other, MOST_BEYOND * error), ORDER
-        order = math.log(self.apart / difference) / math.log(self._ratios[1]) if self.apart > 0.0 else -math.inf
+            return safety * min(other, MOST_BEYOND * error), ORDER
+        order = self._observed(difference)
         counted = order if order >= SMOOTH else max(LEAST_ORDER, min(order, 1.0))
-        return SAFETY * difference / (ratio**counted - 1.0), order
+        return safety * difference / (ratio**counted - 1.0), order
+
+    def _observed(self, difference: float) -> float:
+        """The order by which the differences of both pairs of grids fall."""
+        if not self.apart or not difference:
+            return ORDER if self.apart else -math.inf
+        return math.log(self.apart / difference) / math.log(self._ratios[1])
 
 
 class ErrorEstimate:
