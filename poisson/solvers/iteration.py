@@ -13,6 +13,7 @@ from poisson.backends.base import Array, Operations, Reduction
 from poisson.discrete.inverse import FaceValues
 from poisson.errors import ResourceError
 from poisson.solvers.rounding import (
+    LEAST_RTOL,
     LOCAL_ERROR,
     NEAR_ROUNDING,
     OUT_OF_REACH,
@@ -304,9 +305,11 @@ class Watch:
     def rounded(self, norms: Norms, work: Sequence[Array]) -> bool:
         """Whether rounding keeps norms, of the residual of the iterate, above the target, and little else is in them.
 
-        `work`: two arrays, which are overwritten.
+        Not where the tolerance asks for the least residual there is. `work`: two arrays, which are overwritten.
         """
         assert self._iterate is not None
+        if self._stopping.rtol < LEAST_RTOL:
+            return False
         rounding = self.norm(norms_of_rounding(self._operations, self._iterate(), work, self._result))
         near = self.target < OUT_OF_REACH * rounding and self.norm(norms) <= NEAR_ROUNDING * rounding
         return near and self.monitor.at_rounding(True)

@@ -21,6 +21,9 @@ OUT_OF_REACH, NEAR_ROUNDING = 0.1, 4.0
 """A target below the first part of `norms_of_rounding` cannot be reached. A recursion, each step of which rounds u,
 leaves a multiple of these norms; what is above the second number has other reasons."""
 
+LEAST_RTOL = 10.0 * float(np.finfo(np.float64).eps)
+"""A tolerance below this asks for the least residual there is, which restarts of a recursion bring nearer."""
+
 LOCAL_ERROR = 0.1
 """Sweeps that rounding keeps from going on may leave a relative error of eps · κ; a larger one is no solution."""
 

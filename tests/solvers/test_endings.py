@@ -191,6 +191,18 @@ def test_a_recursion_at_the_target_ends_a_solve_that_rounding_keeps_above_it(jum
     assert abs(found.u - further.u).max() < 1e-10 * found.u.max()
 
 
+def test_a_tolerance_of_rounding_asks_for_the_restarts_too() -> None:
+    """Each begins with the true residual, which falls from 6.9e-3 to 2.0e-3 by them."""
+    a = np.where(np.random.default_rng(0).random((65, 65)) < 0.5, 1e12, 1.0)
+    problem = B((65, 65), f=1.0, a=a, boundary=WALLS)
+    usual, least = (
+        Solver(problem, "cg", "openmp", preconditioner="multigrid", coarse="galerkin", rtol=rtol).solve()
+        for rtol in (1e-8, 1e-15)
+    )
+    assert usual.status is least.status is Status.AT_ROUNDING
+    assert usual.iterations == 25 < least.iterations and least.residual < 0.5 * usual.residual
+
+
 def test_the_residual_of_a_rounding_is_measured() -> None:
     """eps D u at the free nodes: D is 2 (1/h² + 1/k²), and the wall of u = 1 does not count."""
     problem = B((5, 5), f=0.0, boundary={"all": 1.0}, upper=(1.0, 2.0))
