@@ -159,7 +159,7 @@ def residual(stencil: FullStencil, u: Any, f: Any) -> Any:
 
 
 def require_the_same_residual(a: Operator, u: Any, f: Any) -> None:
-    """Of an operator of links, and of its full stencil."""
+    """An operator of links and its full stencil have the same residual."""
     backend, found, expected = NumpyBackend(np.float64), np.empty_like(u), np.empty_like(u)
     backend.bind(star(backend, a)).residual(u, f, found)
     backend.bind(a).residual(u, f, expected)

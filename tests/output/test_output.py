@@ -172,7 +172,7 @@ FAILURES = [
 
 
 DEFECTS = (KeyboardInterrupt(), MemoryError(), RuntimeError("a defect"), ValueError("a defect"))
-"""What is not the disk's fault, and passes as it is."""
+"""Errors that have other causes than the disk, and are raised as they are."""
 
 
 @pytest.mark.parametrize(("failure", "message"), [*FAILURES, *((defect, None) for defect in DEFECTS)])

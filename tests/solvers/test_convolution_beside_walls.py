@@ -21,16 +21,16 @@ from poisson.solvers.convolution import WIDTH
 
 ORDERS = {"hejlesen2": 2, "hejlesen4": 4, "hejlesen6": 6, "hejlesen8": 8}
 BREADTH, PLACE, FAR = 0.5, 1.3, 4.2
-"""Of the Gaussians; their distances from a wall, and from open ends."""
+"""The breadth of the Gaussians, and the distances of their centres from a wall and from an open end."""
 LENGTH = 3.9
-"""Of closed axes."""
+"""The length of axes without an open end."""
 SIGNS = {"D": -1.0, "N": 1.0}
 CONDITIONS = {"D": 0.0, "N": {"neumann": 0.0}, "O": "open"}
 
 # Both ends of each axis: Dirichlet, Neumann, Open, Periodic.
 FLAT = ["OO PP", "PP OO", "OO DD", "NN OO", "DO PP", "PP ON", "NO OO", "DO OD", "OO DN", "ND OO", "OO OO"]
 RISING = ["OO OO", "NO OO"]
-"""Of those the integral has no limit without c."""
+"""The mixes of faces in `FLAT` beside which u grows without limit as the box does, unless c > 0."""
 SPACE = [
     "OO PP PP",
     "PP OO NN",

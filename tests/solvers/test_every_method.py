@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What holds of every method: the same iterates on every backend, limits, reads of the norm, interrupts."""
+"""Every method has the same iterates on every backend, and obeys limits, reads of the norm and interrupts."""
 
 from dataclasses import replace
 from typing import Any

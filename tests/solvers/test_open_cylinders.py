@@ -468,7 +468,7 @@ def test_points_beyond_the_box_around_an_axis(centring: Any, start: float, besid
 
 
 def test_the_field_far_away_around_an_axis() -> None:
-    """That of a point charge, also beyond the ends of the axis; other points are refused in one line."""
+    """The field is that of a point charge, also beyond the ends of the axis; other points are refused in one line."""
     charged = poisson.Problem.on_box(
         (17, 33), system="cylinder", lower=(0.0, -1.0), upper=(1.0, 1.0), f="exp(-20*(r*r + z*z))", boundary="open"
     )
