@@ -257,16 +257,16 @@ struct Columns : Source<EDGE, WIDTH> {
             fixed[n] = EDGE && is_fixed(IMAGES_X ? this->place[n] : column + n, nx, RULE_XL, RULE_XU);
     }
 };
-// The same of the coarser grid.
+// The same of the coarser grid, which there need not be without a correction.
 template <bool EDGE>
-struct CoarseColumns : Source<EDGE && CORRECT, COARSE_WIDTH> {
+using CoarseSource = Source<(EDGE && CORRECT), COARSE_WIDTH>;
+template <bool EDGE>
+struct CoarseColumns : CoarseSource<EDGE> {
     int column;
 
-    // Rounds down, for nodes below the lower face too. Without a correction there need be no coarse grid.
+    // Rounds down, for nodes below the lower face too.
     __device__ __forceinline__ CoarseColumns(int fine_column, int nx)
-        : Source < EDGE
-        && CORRECT,
-    COARSE_WIDTH > (fine_column >> HALVE_X, nx), column(fine_column >> HALVE_X) {}
+        : CoarseSource<EDGE>(fine_column >> HALVE_X, nx), column(fine_column >> HALVE_X) {}
 };
 
 // Neighbouring nodes of a row, as one pack or at an edge where there are images one by one.

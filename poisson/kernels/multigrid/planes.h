@@ -205,7 +205,8 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     }
     int completed = none;
     // Images along x take registers that several steps at once would need.
-#pragma unroll(EDGE&& IMAGES_X ? 1 : UNROLL)
+    const int steps_at_once = EDGE && IMAGES_X ? 1 : UNROLL;
+#pragma unroll steps_at_once
     for (int s = begin; s < end; ++s) {
         const bool between = CORRECT && HALVE_S && s % 2 != 0;  // two coarse planes
         const bool fixed_plane = (ZERO || CORRECT) && is_fixed(image(s, nz, RULE_SL, RULE_SU), nz, RULE_SL, RULE_SU);
