@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, star
 from poisson.solvers.multigrid.hierarchy import LARGEST, MOST_NODES_DENSE, Level
-from poisson.solvers.spectrum import rough_values
+from poisson.solvers.spectrum import chebyshev_omegas, rough_values
 
 if TYPE_CHECKING:
     from poisson.backends.base import Array, Backend, Operations
@@ -73,8 +73,10 @@ WEAK = 4.0
 SMOOTHED = 0.25
 """The part of the spectrum of D⁻¹A, from its end down, below which the coarse grid takes over."""
 
-STEPS, BEYOND = 8, 1.1
-"""The largest eigenvalue is that many steps of the power method say, times this."""
+STEPS, SWEEPS, BEYOND = 8, 8, 1.1
+"""The largest eigenvalue is what that many steps of the power method say, times the last number, or what they say after
+so many sweeps that amplify nothing below it. A few nodes between millions, whose part in rough values is small, may
+have an eigenvalue of their own: of two phases of 1 and 1000 on 256³ nodes 3.9 beside 2 of all others."""
 
 SINGULAR = 1e-13
 """A pivot below this part of its diagonal is rounding."""
@@ -163,24 +165,38 @@ def largest_eigenvalue(operations: StencilOperations) -> float:
     """A bound on the eigenvalues of D⁻¹A, nearly always, by the power method.
 
     Sizes are those in the inner product of V D, in which D⁻¹A is self-adjoint: they grow from step to step by no more
-    than the largest eigenvalue, and a node whose diagonal is next to nothing has no part in them.
+    than the largest eigenvalue, and a node whose diagonal is next to nothing has no part in them. Sweeps whose product
+    is the Chebyshev polynomial on [0, b] multiply the part of a mode above 1.25 b by 1,100 and that of any below b by
+    less than 1.
     """
     backend, stencil = operations.backend, operations.stencil
-    shape, place = stencil.array_shape, backend.reduction()
-    v, r = rough_values(backend, stencil.lattice), backend.empty(shape)
-    sizes = []
+    v, r = rough_values(backend, stencil.lattice), backend.empty(stencil.array_shape)
     backend.prepare(
         partial(operations.residual, v, None, r),
         partial(operations.diagonal_solve, r, v, -1.0),
-        partial(operations.dot, v, r, place),
+        partial(operations.sweep, v, None, r, 1.0),
+        partial(operations.dot, v, r, backend.reduction()),
     )
-    for step in range(STEPS):
+    bound = BEYOND * _growth(operations, v, r, STEPS)
+    if bound == 0.0:
+        return LARGEST
+    for omega in chebyshev_omegas(0.0, bound, SWEEPS):
+        operations.sweep(v, None, r, omega)
+        v, r = r, v
+    return max(bound, _growth(operations, v, r, 2))
+
+
+def _growth(operations: StencilOperations, v: Array, r: Array, steps: int) -> float:
+    """By how many times the last of some steps of the power method makes v larger; 0 if nothing of v is left."""
+    backend, place = operations.backend, operations.backend.reduction()
+    sizes = []
+    for step in range(steps):
         operations.residual(v, None, r)
         operations.diagonal_solve(r, v, -1.0)
-        if step >= STEPS - 2:
+        if step >= steps - 2:
             operations.dot(v, r, place)
             sizes.append(-backend.read(place)[0])
-    return BEYOND * math.sqrt(sizes[1] / sizes[0]) if sizes[0] > 0.0 else LARGEST
+    return math.sqrt(sizes[1] / sizes[0]) if sizes[0] > 0.0 else 0.0
 
 
 def galerkin_inverse(operations: Operations, singular: bool) -> Values:
