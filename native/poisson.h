@@ -440,7 +440,7 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
     poisson_status poisson_stencil_prolong_add_##suffix(                                                               \
         const poisson_weighted* transfer, const real* coarse, real* fine);                                             \
     poisson_status poisson_stencil_interpolation_##suffix(                                                             \
-        const poisson_weighted* transfer, void* out, int32_t out_single);                                              \
+        const poisson_weighted* transfer, void* out, int32_t out_single, int32_t spreads);                             \
     poisson_status poisson_stencil_galerkin_##suffix(                                                                  \
         const poisson_weighted* transfer, void* out, int32_t out_single);                                              \
     poisson_status poisson_correct_clusters_##suffix(                                                                  \

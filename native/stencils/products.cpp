@@ -72,7 +72,14 @@ struct Link {
 };
 constexpr int APART = -1, ACROSS = -2;
 
-poisson_status interpolation(const poisson_weighted* w, void* out, int32_t single) {
+// How many free nodes of an axis a fine node lies between, a coarse one counted that is in the other direction of it.
+int ends_of(const Line& line, int64_t index, int step) {
+    if (!step) return 1;
+    const int64_t other = line.node(index + step);
+    return other >= 0 && line.free(other) ? 2 : 1;
+}
+
+poisson_status interpolation(const poisson_weighted* w, void* out, int32_t single, bool spreads) {
     if (!w || !w->fine.coefficients || !out) return POISSON_BAD_ARGUMENT;
     const Pairs pairs(*w);
     const Nodes coarse(w->coarse.lattice);
@@ -127,13 +134,16 @@ poisson_status interpolation(const poisson_weighted* w, void* out, int32_t singl
                     Pack<double>& weight = weights[number_of(to)];
                     weight = Pack<double>{};
                     if (pairs.y.beside(j, to.y) >= 0 && pairs.z.beside(k, to.z) >= 0) {
-                        Pack<double> holding = load(fine.at(fine.EXCESS, to) + i), balance = {}, taken = {};
+                        Pack<double> holding = load(fine.at(fine.EXCESS, to) + i), balance = {}, taken = {}, along = {};
                         for (const Link& link : own[n]) {
                             const Pack<double> value = load(link.value + i);
                             const Pack<double> inner = value * load(link.end_is_free + i);
                             holding += value - inner;
-                            if (link.nearer == ACROSS) continue;
                             const Pack<double> size = inner < 0.0 ? -inner : inner;
+                            if (link.nearer == ACROSS) {
+                                along += size;
+                                continue;
+                            }
                             balance += size;
                             if (link.nearer != APART) taken += size * weights[link.nearer];
                         }
@@ -141,6 +151,13 @@ poisson_status interpolation(const poisson_weighted* w, void* out, int32_t singl
                         const Pack<double> free = load(fine.at(fine.free(), to) + i);
                         const auto has = (free > 0.0) & (balance > 0.0);
                         weight = has ? taken / centre : Pack<double>{};
+                        if (spreads) {
+                            const auto alone = (free > 0.0) & (balance == 0.0) & !(holding > BALANCED * along);
+                            const int beside = ends_of(coarse.y, j, to.y) * ends_of(coarse.z, k, to.z);
+                            for (int64_t lane = 0; lane < LANES; ++lane)
+                                if (alone[lane])
+                                    weight[lane] = here[lane] / (beside * ends_of(coarse.x, i + lane, to.x));
+                        }
                         if (to.x && i == 0 && pairs.x.beside(0, to.x) < 0) weight[0] = 0;
                         if (to.x && i + LANES >= coarse.x.nodes && pairs.x.beside(coarse.x.nodes - 1, to.x) < 0)
                             weight[coarse.x.nodes - 1 - i] = 0;
@@ -337,7 +354,7 @@ poisson_status galerkin(const poisson_weighted* w, void* out, int32_t single) {
 
 }  // namespace
 
-POISSON_EXPORT(stencil_interpolation, (const poisson_weighted* w, void* out, int32_t out_single), lattice_of(w),
-               interpolation(w, out, out_single))
+POISSON_EXPORT(stencil_interpolation, (const poisson_weighted* w, void* out, int32_t out_single, int32_t spreads),
+               lattice_of(w), interpolation(w, out, out_single, spreads != 0))
 POISSON_EXPORT(stencil_galerkin, (const poisson_weighted* w, void* out, int32_t out_single), lattice_of(w),
                galerkin(w, out, out_single))

@@ -126,7 +126,7 @@ class NumpyStencilTransfer(StencilTransferOperations):
     def prolong_add(self, coarse: Array, fine: Array) -> None:
         fine += self._prolonged(coarse)
 
-    def interpolation(self, out: Array) -> None:
+    def interpolation(self, out: Array, spreads: bool) -> None:
         stencil, directions = self.transfer.fine, self.transfer.directions
         assert stencil.coefficients is not None
         free, holding, links = _free(self._lattice), stencil.coefficients[0].astype(np.float64), []
@@ -143,9 +143,13 @@ class NumpyStencilTransfer(StencilTransferOperations):
                 if any(across):
                     summed[across] = summed.get(across, 0.0) + np.abs(link)
             balance = sum(summed.values(), np.zeros(free.shape))
+            linked = sum((np.abs(link) for _, link in links), np.zeros(free.shape))
             centre = balance + np.where(holding > BALANCED * balance, holding, 0.0)
             has = free & (balance > 0.0)
             weights[direction] = np.zeros(self._coarse.array_shape)
+            if spreads:
+                alone = free & (balance == 0.0) & ~(holding > BALANCED * linked)
+                weights[direction] = self._taken(alone, direction) * weights[self._here] / self._corners(direction)
             for across, link in summed.items():
                 nearer = tuple(there + step for there, step in zip(direction, across, strict=True))
                 if nearer in weights:
@@ -198,6 +202,16 @@ class NumpyStencilTransfer(StencilTransferOperations):
             where.append(index % fine.nodes)
             there &= self._coarse.along(axis, inside)
         return np.ix_(*reversed(where)), there
+
+    def _corners(self, direction: Offset) -> Array:
+        """How many free coarse nodes the fine nodes in a direction of all coarse nodes lie between, these counted."""
+        count = np.ones(self._coarse.array_shape)
+        for axis, (line, step) in enumerate(zip(self._coarse.axes, direction, strict=True)):
+            if step:
+                other = np.arange(line.nodes) + step
+                inside = line.wraps | ((other >= line.free.start) & (other < line.free.stop))
+                count *= self._coarse.along(axis, 1.0 + inside)
+        return count
 
     def _seam(self, axis: int) -> bool:
         """Whether the first and the last coarse node are neighbours on the fine axis."""

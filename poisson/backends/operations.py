@@ -338,7 +338,11 @@ OPERATIONS = _table(
         lambda transfer: math.ceil((2 * len(transfer.directions) + 2) * transfer.scale),
     ),
     # The links of a node are summed over the other axes, and each is shared out.
-    _weighted("interpolation", (_coefficients("out", grid="table"),), lambda transfer: 4 * len(transfer.fine.offsets)),
+    _weighted(
+        "interpolation",
+        (_coefficients("out", grid="table"), Argument("spreads", Role.FLAG)),
+        lambda transfer: 4 * len(transfer.fine.offsets),
+    ),
     # At each fine node beside a coarse one a difference for each link, its product and the sum of both.
     _weighted(
         "galerkin",

@@ -149,7 +149,7 @@ class StencilTransferOperations(ABC):
         """fine = fine + P coarse; fixed nodes keep their values."""
 
     @abstractmethod
-    def interpolation(self, out: Array) -> None:
+    def interpolation(self, out: Array, spreads: bool) -> None:
         """out = the weights that follow the operator: those of `StencilTransfer.weights`.
 
         A fine node between coarse ones along some axes balances its own stencil, whose links are summed over the other
@@ -157,6 +157,10 @@ class StencilTransferOperations(ABC):
         neighbours along the former, which are coarse or have such weights themselves. Of links, which are negative in
         some products, the sizes count. What holds the node, the excess and the links to fixed nodes, counts where it is
         more than `BALANCED` of the links.
+
+        A node between coarse ones to which no link leads and that nothing holds takes nothing; or, with `spreads`, from
+        all of them alike, whether these have an equation or not. Without, the row sum of P would be 0 there and not 1,
+        and its links along the coarse lines would hold the coarse grid as a wall does.
         """
 
     def rounded(self, weights: Array, kept: Array | None = None) -> Array | None:

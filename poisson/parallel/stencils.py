@@ -126,8 +126,8 @@ class DistributedStencilTransfer(StencilTransferOperations):
         self._local.prolong_add(given.values, fine.values)
         self._fine.leave(fine, layers)
 
-    def interpolation(self, out: Array) -> None:
-        self._local.interpolation(out.values)
+    def interpolation(self, out: Array, spreads: bool) -> None:
+        self._local.interpolation(out.values, spreads)
         self._fill(self._under, out, (self.transfer.under, self.transfer.directions))
 
     def galerkin(self, out: Array) -> None:

@@ -215,7 +215,7 @@ def every_full_operation(backend: Backend, grid: Lattice) -> Ledger:
         operations.diagonal_solve(f, out, 0.5, norms)
     operations.color_sweep(out, f, 0, 0.5)
     operations.direction(u, 0.5, f, out, q, result)
-    between.interpolation(transfer.weights)
+    between.interpolation(transfer.weights, False)
     between.galerkin(single.empty(transfer.product.array_shape))
     between.restrict(f, coarse)
     between.prolong_add(coarse, out)

@@ -33,7 +33,7 @@ def weights_of(shape: tuple[int, ...], rules: tuple[Rule, ...], halved: tuple[bo
     stencil = stencil_on(grid_operator(shape, rules).lattice, jump=4.0, holes=-0.8, negative=-0.6)
     plain = StencilTransfer(stencil, halved)
     weights = EXACT.empty(plain.table.array_shape)
-    EXACT.bind(plain).interpolation(weights)
+    EXACT.bind(plain).interpolation(weights, False)
     return replace(plain, weights=weights)
 
 

@@ -94,7 +94,7 @@ def prolongation_of(transfer: StencilTransfer) -> Any:
     return p.tocsr()
 
 
-def dendy(stencil: FullStencil, halved: tuple[bool, ...]) -> Any:
+def dendy(stencil: FullStencil, halved: tuple[bool, ...], spreads: bool) -> Any:
     """P by eliminating what lies between coarse nodes along more and more axes, as a sum of sparse products."""
     lattice = stencil.lattice
     coarse = StencilTransfer(stencil, halved).coarse.lattice
@@ -112,7 +112,7 @@ def dendy(stencil: FullStencil, halved: tuple[bool, ...]) -> Any:
                 place = tuple(k // 2 if h else k for k, h in zip(node, halved, strict=True))
                 p[i, number(coarse, place)] = 1.0
                 continue
-            links, holding, taken = 0.0, a[i].sum(), np.zeros(p.shape[1])
+            links, along, holding, taken = 0.0, 0.0, a[i].sum(), np.zeros(p.shape[1])
             for offset in (
                 *offsets_of(lattice.dimension),
                 *(tuple(-s for s in o) for o in offsets_of(lattice.dimension)),
@@ -130,6 +130,16 @@ def dendy(stencil: FullStencil, halved: tuple[bool, ...]) -> Any:
                     near = neighbour(lattice, node, across)
                     assert near is not None
                     taken += abs(link) * p[number(lattice, near)]
+                else:
+                    along += abs(link)
+            if links == 0.0:
+                steps = itertools.product(*((-1, 1) if b else (0,) for b in between[node]))
+                corners = [end for step in steps if (end := neighbour(lattice, node, step)) is not None]
+                if spreads and not holding > 1e-3 * along:
+                    p[i] = np.mean(
+                        [p[number(lattice, end)] for end in corners if not fixed[number(lattice, end)]], axis=0
+                    )
+                continue
             p[i] = taken / (links + (holding if holding > 1e-3 * links else 0.0))
     return p
 
@@ -253,20 +263,24 @@ def test_float32_coefficients_keep_the_row_sums_of_large_jumps() -> None:
 
 
 @GRID
-@pytest.mark.parametrize("links", [False, True])
+@pytest.mark.parametrize("kind", ["links", "full", "holes", "spreads"])
 def test_weights_and_products_are_those_of_sparse_matrices(
-    shape: tuple[int, ...], rules: tuple[Rule, ...], links: bool
+    shape: tuple[int, ...], rules: tuple[Rule, ...], kind: str
 ) -> None:
     backend = NumpyBackend(np.float64)
     a = with_coefficients(backend, grid_operator(shape, rules), "both")
-    stencil = star(backend, a) if links else stencil_on(a.lattice, negative=-0.6)
+    spreads = kind == "spreads"
+    holes = stencil_on(a.lattice, holes=0.3, negative=-0.6)
+    if spreads and holes.coefficients is not None:
+        holes.coefficients[0] *= random_array(a.array_shape, np.float64, 8) < 0.0
+    stencil = {"links": star(backend, a), "full": stencil_on(a.lattice, negative=-0.6)}.get(kind, holes)
     for halved in halvings(a.lattice):
         plain = StencilTransfer(stencil, halved)
         weights, product = backend.empty(plain.table.array_shape), backend.empty(plain.product.array_shape)
-        backend.bind(plain).interpolation(weights)
+        backend.bind(plain).interpolation(weights, spreads)
         transfer = replace(plain, weights=weights)
         p = prolongation_of(transfer)
-        np.testing.assert_allclose(p.toarray(), dendy(stencil, halved), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(p.toarray(), dendy(stencil, halved, spreads), rtol=0, atol=1e-14)
         operations = backend.bind(transfer)
         operations.galerkin(product)
         found = matrix_of(replace(plain.coarse, coefficients=product))
@@ -292,13 +306,34 @@ def test_without_reaction_and_fixed_nodes_a_product_leaves_constants_alone() -> 
     stencil.coefficients[0] = 0.0
     plain = StencilTransfer(stencil, (True, True))
     weights, product = backend.empty(plain.table.array_shape), backend.empty(plain.product.array_shape)
-    backend.bind(plain).interpolation(weights)
+    backend.bind(plain).interpolation(weights, False)
     transfer = replace(plain, weights=weights)
     u = np.zeros(stencil.array_shape)
     backend.bind(transfer).prolong_add(np.ones(plain.coarse.array_shape), u)
     np.testing.assert_allclose(u, 1.0, rtol=0, atol=4e-16)
     backend.bind(transfer).galerkin(product)
     assert np.abs(product[0]).max() <= 1e-15 * np.abs(product[1:]).max()
+
+
+@pytest.mark.parametrize("shape", [(8, 9), (6, 7, 8)])
+def test_constants_pass_between_pores(shape: tuple[int, ...]) -> None:
+    """Weights sum to 1 at every node beside holes, too, if they are spread, and the row sums of the product are 0."""
+    backend = NumpyBackend(np.float64)
+    rules = (Rule.WRAP, Rule.WRAP) * (len(shape) - 1) + (Rule.MIRROR, Rule.MIRROR)
+    stencil = stencil_on(grid_operator(shape, rules).lattice, jump=3.0, holes=0.2)
+    assert stencil.coefficients is not None
+    stencil.coefficients[0] = 0.0
+    plain = StencilTransfer(stencil, (True,) * len(shape))
+    product, sums = backend.empty(plain.product.array_shape), {}
+    for spreads in (False, True):
+        weights, u = backend.empty(plain.table.array_shape), np.zeros(stencil.array_shape)
+        backend.bind(plain).interpolation(weights, spreads)
+        transfer = backend.bind(replace(plain, weights=weights))
+        transfer.prolong_add(np.ones(plain.coarse.array_shape), u)
+        transfer.galerkin(product)
+        sums[spreads] = u, np.abs(product[0]).max() / np.abs(product[1:]).max()
+    np.testing.assert_allclose(sums[True][0], 1.0, rtol=0, atol=4e-16)
+    assert sums[True][1] <= 1e-15 < 1e-6 < sums[False][1]
 
 
 def test_a_node_without_links_takes_from_nobody() -> None:
@@ -309,7 +344,7 @@ def test_a_node_without_links_takes_from_nobody() -> None:
         array[2:5, 2:5] = 0.0
     plain = StencilTransfer(stencil, (True, True))
     weights = backend.empty(plain.table.array_shape)
-    backend.bind(plain).interpolation(weights)
+    backend.bind(plain).interpolation(weights, False)
     assert np.all(np.isfinite(weights))
     p = prolongation_of(replace(plain, weights=weights)).toarray()
     assert not p[number(stencil.lattice, (3, 3))].any()
@@ -458,7 +493,7 @@ def test_the_library_has_the_same_bits_for_every_number_of_threads() -> None:
             backend.bind(groups).correct_clusters(f, u)
         plain = StencilTransfer(full, (True, True))
         weights, product = backend.empty(plain.table.array_shape), backend.empty(plain.product.array_shape)
-        backend.bind(plain).interpolation(weights)
+        backend.bind(plain).interpolation(weights, False)
         backend.bind(replace(plain, weights=weights)).galerkin(product)
         found += [backend.to_host(array).tobytes() for array in (u, weights, product)]
         results.add(tuple(found))

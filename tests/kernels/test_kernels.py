@@ -210,7 +210,7 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     operations.direction(u, 0.5, f, out, u, norms)
     between.restrict(u, coarse)
     between.prolong_add(coarse, u)
-    between.interpolation(transfer.weights)
+    between.interpolation(transfer.weights, False)
     between.galerkin(single.empty(bare.product.array_shape))
     clusters = Clusters(lattice, np.arange(9, dtype=np.int32), np.array([0, 9]), np.ones(1))
     backend.bind(clusters).correct_clusters(u, out)

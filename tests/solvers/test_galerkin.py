@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.ndimage import label
+from scipy.ndimage import gaussian_filter, label
 from support.composites import (
     EXACT,
     GALERKIN,
@@ -22,6 +22,7 @@ from support.composites import (
     solved,
     source_of,
 )
+from support.full_stencils import stencil_on
 
 import poisson
 from poisson import backends
@@ -173,6 +174,37 @@ def test_pores_in_a_periodic_cell_take_the_iterations_of_float64_in_mixed_precis
     given: dict[str, Any] = {"preconditioner": "multigrid", "coarse": "galerkin", "rtol": 1e-8}
     found = [poisson.solve(problem, "cg", "numpy", precision, **given) for precision in ("float64", "mixed")]
     assert [(each.status, each.iterations) for each in found] == [(Status.CONVERGED, 15)] * 2
+
+
+@pytest.mark.parametrize(("shape", "smooth", "alone", "count"), [((128, 128), 1.5, 18, 10), ((32, 32, 32), 2.0, 18, 9)])
+def test_pores_near_percolation_take_no_more_iterations_than_two_phases(
+    shape: tuple[int, ...], smooth: float, alone: int, count: int
+) -> None:
+    """Nodes between coarse ones that no link leads to held these grids like walls: 41 iterations in 2D, 14 in 3D."""
+    noise = gaussian_filter(np.random.default_rng(1).standard_normal(shape), smooth, mode="wrap")
+    for method, wanted in (("multigrid", alone), ("cg", count)):
+        given: dict[str, Any] = {"preconditioner": "multigrid"} if method == "cg" else {}
+        found = poisson.effective(
+            noise > -0.15 * noise.std(), {0: 0.0, 1: 1.0}, method, "openmp", coarse="galerkin", **given
+        )
+        assert found.converged and found.iterations["x"] == wanted
+
+
+def test_the_inverse_of_a_singular_problem_keeps_what_holds_its_coarsest_grid() -> None:
+    """Constants lie outside of the range of P where nodes take nothing, and the product is not singular then."""
+    stencil = stencil_on(Lattice.uniform((5, 4), (1.0, 1.0), (Rule.MIRROR,) * 4))
+    assert stencil.coefficients is not None
+    for held in (1.0, 0.0):
+        stencil.coefficients[0] = held * (np.indices((4, 5)).sum(0) % 4 == 3)
+        operations = EXACT.bind(stencil)
+        a, unit, r = np.empty((20, 20)), np.zeros((4, 5)), np.empty((4, 5))
+        for number in range(20):
+            unit.flat[number] = -1.0
+            operations.residual(unit, None, r)
+            unit.flat[number] = 0.0
+            a[:, number] = r.ravel()
+        assert np.linalg.matrix_rank(a) == 19 + held
+        np.testing.assert_allclose(a @ galerkin_inverse(operations, True) @ a, a, rtol=0, atol=1e-11 * np.abs(a).max())
 
 
 @pytest.mark.parametrize(("smoother", "cycle"), [("chebyshev", "F"), ("jacobi", "V"), ("red-black", "F")])
@@ -365,7 +397,7 @@ def test_a_node_with_next_to_no_diagonal_hides_no_eigenvalue() -> None:
 
 
 def test_four_nodes_between_many_hide_no_eigenvalue() -> None:
-    """D⁻¹A is 1 − cos θ along lines, up to 2; and 3 where four nodes have couplings of 2/3 of their diagonals instead."""
+    """D⁻¹A is 1 − cos θ along lines, up to 2; and 3 where four nodes have couplings of 2/3 of their diagonals."""
     lattice = Lattice.box((0.0, 0.0), (256.0, 256.0), (257, 257), (Rule.MIRROR,) * 4)
     offsets = offsets_of(2)
     links, diagonal = np.zeros((len(offsets), 257, 257)), np.ones((257, 257))

@@ -75,7 +75,7 @@ def weighted_on(backend: Backend, lattice: Lattice, bare: bool) -> Iterator[Sten
             continue
         specification = NumpyBackend(np.float64)
         weights = specification.empty(plain.table.array_shape)
-        specification.bind(StencilTransfer(stencil, halved)).interpolation(weights)
+        specification.bind(StencilTransfer(stencil, halved)).interpolation(weights, False)
         yield replace(plain, weights=backend.companion(dtype).from_host(weights))
 
 

@@ -136,8 +136,9 @@ class GpuStencilTransfer(StencilTransferOperations):
         columns = blocks_for(nx, 2) if self.transfer.halved[0] else nx
         self._launch("stencil_prolong_add", (columns, ny, nz), (coarse, fine, *self._between))
 
-    def interpolation(self, out: Array) -> None:
-        arguments = (out, *self._operator, *sizes(self._coarse), self.backend.pitch(out), np.float64(BALANCED))
+    def interpolation(self, out: Array, spreads: bool) -> None:
+        numbers = np.float64(BALANCED), np.int32(spreads)
+        arguments = (out, *self._operator, *sizes(self._coarse), self.backend.pitch(out), *numbers)
         self._set_up("stencil_interpolation", arguments, typed("WEIGHT", out))
 
     def galerkin(self, out: Array) -> None:

@@ -10,9 +10,16 @@
 #define PRODUCT real
 #endif
 
+// How many free nodes of an axis a fine node lies between, a coarse one counted that is in the other direction of it.
+__device__ __forceinline__ int ends_of(int coarse, int step, int n, int lower, int upper) {
+    const int other = coarse + step;
+    if (step == 0) return 1;
+    return lower == WRAP || (other >= 0 && other < n && !is_fixed(other, n, lower, upper)) ? 2 : 1;
+}
+
 // out = the weights. A direction along more axes needs those along fewer, which other rows of threads have made.
 KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, STENCIL_LINKS_PARAMETERS, int halved, int coarse_nx,
-                                     int coarse_ny, int coarse_nz, index_t out_pitch, double balanced) {
+                                     int coarse_ny, int coarse_nz, index_t out_pitch, double balanced, int spreads) {
     const StencilLinks fine = STENCIL_LINKS;
     const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y, k = blockIdx.z, lane = threadIdx.x;
     __shared__ double weights[27][BLOCK_X];
@@ -36,7 +43,7 @@ KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, STENCIL_LINKS_PAR
                                        !is_fixed_node(fine.nodes, at_x, at_y, at_z);
                     double weight = 0;
                     if (takes) {
-                        double holding = fine.at(0, at_x, at_y, at_z), balance = 0, taken = 0;
+                        double holding = fine.at(0, at_x, at_y, at_z), balance = 0, taken = 0, along = 0;
                         int from = 0;
                         for (int slot = 0; slot < SLOTS; ++slot) {
                             if (!fine.has(slot)) continue;
@@ -54,8 +61,11 @@ KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, STENCIL_LINKS_PAR
                                 // The links are summed over the axes along which the node is coarse itself.
                                 const int across_x = x ? step_x : 0, across_y = y ? step_y : 0,
                                           across_z = z ? step_z : 0;
-                                if (across_x == 0 && across_y == 0 && across_z == 0) continue;
                                 const double size = link < 0 ? -link : link;
+                                if (across_x == 0 && across_y == 0 && across_z == 0) {
+                                    along += size;
+                                    continue;
+                                }
                                 balance += size;
                                 const int near_x = x + across_x, near_y = y + across_y, near_z = z + across_z;
                                 if (near_x * near_x <= 1 && near_y * near_y <= 1 && near_z * near_z <= 1)
@@ -63,7 +73,13 @@ KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, STENCIL_LINKS_PAR
                             }
                         }
                         const double centre = balance + (holding > balanced * balance ? holding : 0.0);
-                        if (balance > 0) weight = taken / centre;
+                        if (balance > 0)
+                            weight = taken / centre;
+                        else if (spreads && !(holding > balanced * along))
+                            weight =
+                                weights[13][lane] / (ends_of(i, x, coarse_nx, RULE_XL, RULE_XU) *
+                                                     ends_of(j, y, coarse_ny, RULE_YL, RULE_YU) *
+                                                     (DIMENSION == 2 ? 1 : ends_of(k, z, coarse_nz, RULE_ZL, RULE_ZU)));
                     }
                     weights[13 + x + 3 * y + 9 * z][lane] = weight;
                     out[i + out_pitch * (j + (index_t)coarse_ny * (k + (index_t)coarse_nz * own))] = (WEIGHT)weight;

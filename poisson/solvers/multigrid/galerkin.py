@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, star
 from poisson.solvers.multigrid.hierarchy import LARGEST, MOST_NODES_DENSE, Level
-from poisson.solvers.spectrum import chebyshev_omegas, rough_values
+from poisson.solvers.spectrum import chebyshev_omegas, fill_free, rough_values
 
 if TYPE_CHECKING:
     from poisson.backends.base import Array, Backend, Operations
@@ -96,7 +96,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     levels: list[Level] = []
     coefficients = operations.operator.coefficients
     least, most = coefficients.a_range if coefficients else (1.0, 1.0)
-    rounds = most <= ROUNDED * least
+    rounds, spreads = most <= ROUNDED * least, _insulates(operations)
     bound: Any = operations
     large = joint = False
     while True:
@@ -108,7 +108,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             break
         plain = StencilTransfer(stencil, halved, gathers=backend.gathers(stencil.lattice, halved))
         arrays = _arrays(before, len(levels), plain)
-        transfer, product = _coarsened(backend, store, plain, *arrays, rounds=rounds)
+        transfer, product = _coarsened(backend, store, plain, *arrays, rounds=rounds, spreads=spreads)
         found = [] if joint else [full.clusters(thresholds[0], LARGEST_PART)]
         if not levels:
             count, members, squares = found[0].size
@@ -212,10 +212,13 @@ def galerkin_inverse(operations: Operations, singular: bool) -> Values:
     values = backend.to_host(stencil.coefficients).astype(np.float64)
     free = np.zeros(stencil.array_shape, dtype=bool)
     free[stencil.lattice.free] = True
-    links, excess = _dense(stencil, values), np.zeros(free.size) if singular else values[0].ravel().copy()
+    links, excess = _dense(stencil, values), values[0].ravel().copy()
     total = excess + links.sum(axis=1)
-    # Products of links that are 0 leave rounding at nodes beside others with large links.
-    kept = free.ravel() & (total > SINGULAR * np.where(links != 0.0, total, 0.0).max(axis=1))
+    # Products of links that are 0, and sums of rows that are 0, leave rounding at nodes beside others with large links.
+    rounding = SINGULAR * np.maximum(np.where(links != 0.0, total, 0.0).max(axis=1), total)
+    kept = free.ravel() & (total > rounding)
+    if singular:
+        excess[np.abs(excess) <= rounding] = 0.0
     excess = (excess + links[:, ~free.ravel()].sum(axis=1))[kept]
     links = links[np.ix_(kept, kept)]
     found, nulls = _inverse(links, excess, excess + links.sum(axis=1))
@@ -266,7 +269,14 @@ def _dense(stencil: FullStencil, values: Values) -> Values:
 
 
 def _coarsened(
-    backend: Backend, store: Backend, plain: StencilTransfer, kept: Array | None, product: Array | None, *, rounds: bool
+    backend: Backend,
+    store: Backend,
+    plain: StencilTransfer,
+    kept: Array | None,
+    product: Array | None,
+    *,
+    rounds: bool,
+    spreads: bool,
 ) -> tuple[StencilTransfer, Array]:
     """The transfer with its weights, and the coefficients of the product, in the given arrays if there are any.
 
@@ -279,8 +289,8 @@ def _coarsened(
     product = store.empty(plain.product.array_shape) if product is None else product
     between = exact.bind(plain)
     forming = exact.bind(replace(plain, weights=weights))
-    exact.prepare(partial(between.interpolation, weights), partial(forming.galerkin, product))
-    between.interpolation(weights)
+    exact.prepare(partial(between.interpolation, weights, spreads), partial(forming.galerkin, product))
+    between.interpolation(weights, spreads)
     single = store.dtype != exact.dtype
     two_bytes = kept is not None and kept.dtype.itemsize == 2
     rounded = between.rounded(weights, kept if two_bytes else None) if single and rounds else None
@@ -291,6 +301,20 @@ def _coarsened(
             plain.table.array_shape, lambda xp, start, stop: view[start:stop], None if two_bytes else kept
         )
     return replace(plain, weights=weights if rounded is None else rounded), product
+
+
+def _insulates(operations: Operations) -> bool:
+    """Whether there are nodes of a mask, and no link leads to them: what coarse grids have there does no harm."""
+    backend, operator = operations.backend, operations.operator
+    if not operator.fixed:
+        return False
+    masked, r = (backend.empty(operator.array_shape) for _ in range(2))
+    place = backend.reduction()
+    fill_free(operations, r)
+    backend.fill(masked, 1.0)
+    backend.axpby(-1.0, r, 1.0, masked)
+    operations.residual(masked, None, r, place)
+    return backend.read(place)[1] == 0.0
 
 
 def _arrays(levels: Sequence[Level], number: int, plain: StencilTransfer) -> tuple[Array | None, Array | None]:
