@@ -282,14 +282,20 @@ def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) ->
     return found
 
 
-def labelled(
-    free: NDArray[np.bool_], wraps: Sequence[int], threads: int = 1
-) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+def labelled(free: Any, wraps: Sequence[int], threads: int = 1) -> tuple[Any, list[NDArray[Any]]]:
     """The parts that neighbours form where an array is true, and which of them the axes that wrap join.
 
+    `free`: an array of NumPy, or of CuPy with fewer than 2^31 nodes.
+
     Returns: `labels`: from 1, by the part within the array in the order of the first nodes; 0 elsewhere. `seams`: for
-    each axis that wraps the pairs of labels at its last and at its first node.
+    each axis that wraps the pairs of labels at its last and at its first node, on the host.
     """
+    if not isinstance(free, np.ndarray):
+        from cupyx.scipy.ndimage import label as label_on_device
+
+        labels = label_on_device(free)[0]
+        ends = ((labels.take(-1, axis=place).get(), labels.take(0, axis=place).get()) for place in wraps)
+        return labels, [_pairs(*each) for each in ends]
     from scipy.ndimage import label
 
     labels = np.empty(free.shape, dtype=np.int32 if free.size < 1 << 31 else np.int64)

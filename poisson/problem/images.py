@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PackageMissing
-from poisson.mesh.grid import over_slabs
+from poisson.mesh.grid import SLAB_NODES, over_slabs
+from poisson.mesh.staggered import module_of
 from poisson.plain import require_file
 
 SUFFIXES = (".png", ".tif", ".tiff")
@@ -39,30 +40,32 @@ def phases_of(given: Mapping[Any, float]) -> Phases:
     return tuple(sorted(found.items()))
 
 
-def in_phases(labels: NDArray[Any], phases: Phases, name: str, threads: int = 1) -> NDArray[np.float64]:
-    """The value of the phase of every voxel.
+def in_phases(labels: Any, phases: Phases, name: str, threads: int = 1) -> Any:
+    """The value of the phase of every voxel, as float64.
 
-    `threads`: that may look for a few phases at a time, in different slabs.
+    `labels`: an array of NumPy or CuPy. `threads`: that may look for a few phases at a time, in different slabs.
     Raises CaseError if a label is not among the phases.
     """
-    known, values = (np.array(each) for each in zip(*phases, strict=True))
+    xp = module_of(labels)
+    known, values = (xp.asarray(each) for each in zip(*phases, strict=True))
     if known.size <= FEW:
-        found = np.empty(labels.shape)
+        found = xp.empty(labels.shape)
 
         def fill(start: int, stop: int) -> int:
             there = 0
             for label, value in phases:
-                np.copyto(found[start:stop], value, where=(here := labels[start:stop] == label))
-                there += int(np.count_nonzero(here))
+                xp.copyto(found[start:stop], value, where=(here := labels[start:stop] == label))
+                there += int(xp.count_nonzero(here))
             return there
 
-        if sum(over_slabs(labels.shape, fill, threads)) == labels.size:
+        limit = SLAB_NODES if xp is np else labels.size
+        if sum(over_slabs(labels.shape, fill, threads, limit)) == labels.size:
             return found
-    place = np.minimum(np.searchsorted(known, labels), known.size - 1)
+    place = xp.minimum(xp.searchsorted(known, labels), known.size - 1)
     if (wrong := known[place] != labels).any():
         listed = ", ".join(map(str, known))
         raise CaseError(f"{name} has the value {float(labels[wrong][0]):g}, which is no phase; the phases are {listed}")
-    return np.asarray(values[place])
+    return values[place].astype(float, copy=False)
 
 
 class Pages:

@@ -12,18 +12,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations_with_replacement
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson import __version__
+from poisson import __version__, backends
 from poisson.backends.processors import default_threads
+from poisson.backends.registry import AUTO
 from poisson.case import Case
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.mask import labelled
-from poisson.errors import CaseError
+from poisson.errors import CaseError, PoissonError
 from poisson.mesh.grid import AXES, SLAB_NODES, Value, over_slabs
+from poisson.mesh.staggered import module_of
 from poisson.output import hdf5
 from poisson.output.files import drafted
 from poisson.problem import arrays
@@ -39,6 +42,11 @@ from poisson.solvers.stopping import Observer
 
 FORMAT = f"{hdf5.FORMAT}: effective 1"
 ORIGIN = ("method", "backend", "device", "precision")
+
+RTOL, LEAST_RTOL = 1e-5, 1e-8
+"""The tolerance of the solves, unless it is given: the first number over √(largest a / least a > 0), and the second at
+least. The error of the tensor is about the square of that of χ, in the energy, and where a is small much of χ leaves
+little residual. In 112 random media of contrasts from 1 to 10⁶ the error was up to 3e-9 of the largest component."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +176,8 @@ def effective(
     phases : mapping, optional
         The conductivity >= 0 of every label.
     method, backend, precision, **options
-        As of `poisson.Solver`. The error of the tensor is about the square of that of the solves.
+        As of `poisson.Solver`. Without ``rtol`` it is 1e-5 / √(largest a / least a > 0), or 1e-8 where that is less.
+        The error of the tensor is about the square of that of the solves: it was up to 3e-9 of the largest component.
     spacing : float or tuple of float
         The size of a voxel, or its sizes along x, y(, z).
     dataset : str, optional
@@ -194,14 +203,16 @@ def effective(
         known = phases_of(phases) if phases is not None else ()
     except (TypeError, ValueError, AttributeError):
         raise CaseError(f"phases: {phases!r}; allowed: {NO_PHASES}") from None
-    problem = _problem(image, known, spacing, dataset)
+    xp = _module(backend)
+    problem = _problem(image, known, spacing, dataset, xp)
 
-    def make(problem: Problem) -> Solver:
-        return Solver(problem, method, backend, precision, **options)
+    def make(problem: Problem, contrast: float) -> Solver:
+        rtol = max(LEAST_RTOL, RTOL / math.sqrt(contrast))
+        return Solver(problem, method, backend, precision, **{"rtol": rtol, **options})  # type: ignore[arg-type]
 
     threads = options.get("threads")
     threads = threads if isinstance(threads, int) and threads > 0 else None  # a wrong one the solver refuses
-    found = _effective(problem, known, make, observer_of(observer), threads)
+    found = _effective(problem, known, make, observer_of(observer), threads, xp)
     for solution in chain(*found.solutions.values()):
         judged(solution, strict=strict, speaks=True)
     return found
@@ -219,19 +230,30 @@ def effective_of(case: Case, observer: Observer | None = None) -> Effective:
         raise CaseError("equation.c: a cell has no losses; allowed here: 0")
     phases = problem.a.phases if isinstance(problem.a, FieldFile) else None
 
-    def make(other: Problem) -> Solver:
+    def make(other: Problem, _: float) -> Solver:
         return Solver.of(replace(case, problem=other))
 
-    return _effective(problem, phases or (), make, observer, case.run.threads)
+    return _effective(problem, phases or (), make, observer, case.run.threads, _module(case.run.backend))
 
 
-def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None) -> Problem:
+def _module(backend: str) -> ModuleType:
+    """The module of the arrays of a backend, on which the image is looked at, too: NumPy, or CuPy."""
+    if backend not in (AUTO, "gpu"):
+        return np
+    try:
+        return backends.create("gpu", np.float64).array_module
+    except PoissonError:
+        return np  # The solver says why.
+
+
+def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None, xp: ModuleType) -> Problem:
     """The problem of a cell."""
     if isinstance(image, (str, Path)):
         a: Any = FieldFile(Path(image), dataset, known or None)
         shape = a.shape
     else:
-        a = in_phases(arrays.host(image), known, "image", default_threads()) if known else image
+        labels = arrays.host(image) if xp is np or not arrays.on_device(image) else image
+        a = in_phases(xp.asarray(labels), known, "image", default_threads()) if known else image
         shape = np.shape(a) if isinstance(a, (list, tuple)) else arrays.shape_of(a)
     if len(shape) not in (2, 3):
         raise CaseError(f"image: the shape {shape}; allowed: (ny, nx) or (nz, ny, nx)")
@@ -247,50 +269,79 @@ def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None) -> Pr
 
 
 def _effective(
-    problem: Problem, phases: Phases, make: Callable[[Problem], Solver], observer: Observer | None, threads: int | None
+    problem: Problem,
+    phases: Phases,
+    make: Callable[[Problem, float], Solver],
+    observer: Observer | None,
+    threads: int | None,
+    xp: ModuleType,
 ) -> Effective:
+    """The tensor; `make`: makes the solver of a problem, given its largest a over its least one above 0."""
     start = time.perf_counter()
-    threads = threads or default_threads()
+    threads = (threads or default_threads()) if xp is np else 1
     lattice = problem.lattice
     names = AXES[: lattice.dimension]
-    a, sampled = np.empty(lattice.array_shape), Discretisation(problem).a
-    over_slabs(a.shape, lambda start, stop: np.copyto(a[start:stop], sampled(np, start, stop)), threads)
+    a, sampled = xp.empty(lattice.array_shape), Discretisation(problem).a
+    _over(a, lambda start, stop: xp.copyto(a[start:stop], sampled(xp, start, stop)), threads)
     tensor = np.zeros((lattice.dimension,) * 2)
     solutions: dict[str, tuple[Solution, ...]] = dict.fromkeys(names, ())
-    conducting = visited = sum(over_slabs(a.shape, lambda start, stop: int(np.count_nonzero(a[start:stop])), threads))
-    parts = [(problem, a, list(range(lattice.dimension)))]
+    counts = _counts(a, sorted({value for _, value in phases}), threads)
+    conducting, least, most = _conducting(a, counts, threads)
+    visited, parts = conducting, [(a, list(range(lattice.dimension)))]
     if conducting < a.size:
         through = list(_through(a, threads))
-        parts = [(replace(problem, a=ArrayField(part)), part, axes) for part, axes, _ in through]
+        parts = [(part, axes) for part, axes, _ in through]
         visited = sum(voxels for _, _, voxels in through)
-    for cell, part, axes in parts:
-        solver = make(cell)
-        xp = solver.backend.array_module
-        links = _Links(xp, xp.asarray(part), problem, solver.backend.threads if xp is np else 1)
+    for part, axes in parts:
+        solver = make(replace(problem, a=ArrayField(part)), most / least)
+        own = solver.backend.array_module
+        values = arrays.host(part) if own is np else own.asarray(part)
+        links = _Links(own, values, problem, solver.backend.threads if own is np else 1)
         for axis in axes:
             solutions[names[axis]] += (solver.keep_on(None, observer, None, f=links.source(axis)),)
-        potentials = [xp.asarray(solutions[names[axis]][-1].u, dtype=float) for axis in axes]
+        potentials = [own.asarray(solutions[names[axis]][-1].u, dtype=float) for axis in axes]
         for (j, k), energy in links.energies(dict(zip(axes, potentials, strict=True))).items():
             tensor[j, k] += energy / a.size
     tensor += np.triu(tensor, 1).T
-    counts = _fractions(a, sorted({value for _, value in phases}), threads)
-    present = {value: part for value, part in counts.items() if part > 0.0}
-    values, weights = (np.array(list(present)), list(present.values())) if present else (a, None)
+    fractions = {value: count / a.size for value, count in counts.items()}
+    present = {value: part for value, part in fractions.items() if part > 0.0}
+    values, weights = (np.array(list(present)), np.array(list(present.values()))) if present else (a, None)
     bounds = _bounds(values, weights, a.ndim)
-    return Effective(tensor, bounds, counts, conducting - visited, solutions, time.perf_counter() - start)
+    return Effective(tensor, bounds, fractions, conducting - visited, solutions, time.perf_counter() - start)
 
 
-def _fractions(a: NDArray[np.float64], values: list[float], threads: int) -> dict[float, float]:
-    """The part of all voxels that have each value."""
+def _over(a: Any, work: Callable[[int, int], Value], threads: int) -> list[Value]:
+    """The values of a function for slabs of an array, which on a device is one slab."""
+    return over_slabs(a.shape, work, threads, SLAB_NODES if isinstance(a, np.ndarray) else a.size)
+
+
+def _counts(a: Any, values: list[float], threads: int) -> dict[float, int]:
+    """How many voxels have each value."""
+    xp = module_of(a)
 
     def count(start: int, stop: int) -> list[int]:
-        return [int(np.count_nonzero(a[start:stop] == value)) for value in values]
+        return [int(xp.count_nonzero(a[start:stop] == value)) for value in values]
 
-    counts = zip(*over_slabs(a.shape, count, threads), strict=True)
-    return {value: sum(each) / a.size for value, each in zip(values, counts, strict=False)}
+    return {value: sum(each) for value, each in zip(values, zip(*_over(a, count, threads), strict=True), strict=False)}
 
 
-def _through(a: NDArray[np.float64], threads: int) -> Iterator[tuple[NDArray[np.float64], list[int], int]]:
+def _conducting(a: Any, counts: Mapping[float, int], threads: int) -> tuple[int, float, float]:
+    """How many voxels conduct, and their least and their largest a."""
+    if counts:
+        found = [(value, count) for value, count in counts.items() if value > 0.0 and count]
+        return sum(count for _, count in found), min(found)[0], max(found)[0]
+
+    def ends(start: int, stop: int) -> tuple[int, float, float]:
+        conducts = (here := a[start:stop])[here > 0.0]
+        if not conducts.size:
+            return 0, math.inf, 0.0
+        return conducts.size, float(conducts.min()), float(conducts.max())
+
+    sizes, least, most = zip(*_over(a, ends, threads), strict=True)
+    return sum(sizes), min(least), max(most)
+
+
+def _through(a: Any, threads: int) -> Iterator[tuple[Any, list[int], int]]:
     """Where a > 0 forms connected parts with a path through the periodic cell: a there alone, along which axes, and
     its voxels.
 
@@ -317,16 +368,23 @@ def _through(a: NDArray[np.float64], threads: int) -> Iterator[tuple[NDArray[np.
                     part.append(other)
                 axes |= cells[label] + step != cells[other]
         if axes.any():
-            chosen = np.zeros(labels.max() + 1, dtype=bool)
-            chosen[part] = True
-            found = np.zeros_like(a)
+            found, voxels = _taken(a, labels, part, threads)
+            yield found, np.flatnonzero(axes).tolist(), voxels
 
-            def copy(start: int, stop: int, chosen: Any = chosen, found: Any = found) -> int:
-                there = chosen.take(labels[start:stop])
-                np.copyto(found[start:stop], a[start:stop], where=there)
-                return int(np.count_nonzero(there))
 
-            yield found, np.flatnonzero(axes).tolist(), sum(over_slabs(a.shape, copy, threads))
+def _taken(a: Any, labels: Any, part: list[int], threads: int) -> tuple[Any, int]:
+    """a at the voxels with some labels and 0 elsewhere, and how many these are."""
+    xp = module_of(a)
+    chosen = np.zeros(int(labels.max()) + 1, dtype=bool)
+    chosen[part] = True
+    chosen, found = xp.asarray(chosen), xp.zeros_like(a)
+
+    def copy(start: int, stop: int) -> int:
+        there = chosen.take(labels[start:stop])
+        xp.copyto(found[start:stop], a[start:stop], where=there)
+        return int(xp.count_nonzero(there))
+
+    return found, sum(_over(a, copy, threads))
 
 
 @dataclass
@@ -384,10 +442,10 @@ class _Links:
         return planes[:-1], planes[1:]
 
     def _over(self, work: Callable[[int, int], Value]) -> list[Value]:
-        return over_slabs(self.a.shape, work, self.threads, SLAB_NODES if self.xp is np else self.a.size)
+        return _over(self.a, work, self.threads)
 
 
-def _bounds(a: NDArray[np.float64], weights: list[float] | None, dimension: int) -> dict[str, float]:
+def _bounds(a: Any, weights: NDArray[np.float64] | None, dimension: int) -> dict[str, float]:
     """The bounds that follow from the values of a and their volume fractions alone.
 
     References
@@ -396,13 +454,15 @@ def _bounds(a: NDArray[np.float64], weights: list[float] | None, dimension: int)
     multiphase materials", Journal of Applied Physics 33 (1962) 3125-3131.
     """
 
+    def average(values: Any) -> float:
+        return float(values.mean() if weights is None else np.average(values, weights=weights))
+
     def mean(other: float) -> float:
         """The harmonic mean of a + (d − 1) other, without that again."""
         rest = (dimension - 1) * other
         with np.errstate(divide="ignore"):
-            inverse = float(np.average(1.0 / (a + rest), weights=weights))
+            inverse = average(1.0 / (a + rest))
         return 1.0 / inverse - rest if math.isfinite(inverse) else 0.0
 
     least, largest = float(a.min()), float(a.max())
-    voigt = float(np.average(a, weights=weights))
-    return {"reuss": mean(0.0), "lower": mean(least), "upper": mean(largest), "voigt": voigt}
+    return {"reuss": mean(0.0), "lower": mean(least), "upper": mean(largest), "voigt": average(a)}

@@ -117,6 +117,14 @@ def test_errors_of_the_tensor_are_the_squares_of_those_of_the_solves() -> None:
         assert np.linalg.eigvalsh(error)[0] > 0.0 and abs(error).max() < 10.0 * rtol**2  # energies are from above
 
 
+@pytest.mark.parametrize("pair", [{0: 0.0, 1: 1.0}, {0: 1.0, 1: 10.0}, {0: 1.0, 1: 1e3}, {0: 1.0, 1: 1e6}], ids=str)
+def test_the_tensor_has_eight_digits_whatever_the_contrast(pair: dict[int, float]) -> None:
+    """Spots that do not touch are the worst: in them most of f lies, and outside of them the energy."""
+    for image in (np.random.default_rng(3).random((12, 12, 12)) < 0.3, blobs((64, 64), 3.0)):
+        found, exact = (poisson.effective(image, pair, backend="openmp", **given) for given in ({}, {"rtol": 1e-11}))
+        np.testing.assert_allclose(found.tensor, exact.tensor, rtol=0, atol=1e-8 * np.abs(exact.tensor).max())
+
+
 @pytest.mark.parametrize(("shape", "seed"), [((48, 48), 1), ((48, 48), 2), ((24, 24, 24), 3)])
 def test_random_media_lie_within_the_bounds_wherever_the_cell_begins(shape: tuple[int, ...], seed: int) -> None:
     image = blobs(shape, 4.0, seed)
@@ -145,7 +153,7 @@ def test_phases_that_do_not_conduct_leave_islands(shape: tuple[int, ...], part: 
     spacing = (1.0, 0.5, 2.0)[: len(shape)]
     expected = by_fluxes(conductivities[image], spacing)
     for backend in ("numpy", "openmp"):
-        found = poisson.effective(image, dict(enumerate(conductivities)), spacing=spacing, backend=backend)
+        found = poisson.effective(image, dict(enumerate(conductivities)), spacing=spacing, backend=backend, rtol=1e-8)
         np.testing.assert_allclose(found.tensor, expected, rtol=1e-9, atol=1e-10)
     assert found.islands > 0 and expected[0, 0] > 0.01 and found.bounds["reuss"] == 0.0
     turned = np.roll(image, 3, axis=0)
