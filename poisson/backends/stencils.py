@@ -99,6 +99,26 @@ class StencilOperations(ABC):
         with backend.ordered():
             return float(backend.array_module.median(positive)) if positive.size else 0.0
 
+    def mean_link(self, axis: int) -> float:
+        """The geometric mean of these sums; 0 without any."""
+        total, count = self._logarithms(axis)
+        return math.exp(total / count) if count else 0.0
+
+    def _logarithms(self, axis: int) -> tuple[float, int]:
+        """The sum of their logarithms, and how many there are; of a part those of its nodes."""
+        backend, lattice = self.backend, self.stencil.lattice
+        xp = backend.array_module
+
+        def of(*planes: int) -> tuple[float, int]:
+            positive = self._links_along(axis, *planes)
+            with backend.ordered():
+                return float(xp.log(positive).sum()), positive.size
+
+        if lattice.divided or xp is not np:
+            return of()
+        totals, counts = zip(*over_slabs(lattice.array_shape, of, getattr(backend, "threads", 1)), strict=True)
+        return math.fsum(totals), sum(counts)
+
     def _links_along(self, axis: int, start: int | None = None, stop: int | None = None) -> Any:
         """The positive sums of the links of each node that go along an axis; of a part those of all its nodes.
 

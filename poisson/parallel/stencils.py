@@ -7,6 +7,7 @@ its outermost nodes get has no meaning, as everywhere on ranks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,13 @@ class DistributedStencil(StencilOperations):
             return super().median_link(axis)
         positive = self._links_along(axis)
         return _median(self.backend.communicator, positive if isinstance(positive, np.ndarray) else positive.get())
+
+    def _logarithms(self, axis: int) -> tuple[float, int]:
+        total, count = super()._logarithms(axis)
+        if self._lattice.halo is None:
+            return total, count
+        totals, counts = zip(*self.backend.communicator.allgather([total, float(count)]), strict=True)
+        return math.fsum(totals), int(sum(counts))
 
     def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         if self._lattice.halo is None:

@@ -109,6 +109,9 @@ def test_medians_that_are_selected_are_those_of_sorted_links(
             sums = coefficients[along].astype(np.float64).sum(axis=0)
             expected = float(np.median(sums[sums > 0.0])) if (sums > 0.0).any() else 0.0
             assert operations.median_link(axis) == expected
+            logarithms = np.log(sums[sums > 0.0])
+            expected = float(np.exp(logarithms.mean())) if logarithms.size else 0.0
+            assert operations.mean_link(axis) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("make", MAKES)

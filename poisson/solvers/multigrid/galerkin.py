@@ -68,7 +68,8 @@ ROUNDED = 1e8
 many."""
 
 WEAK = 4.0
-"""An axis whose median link is so many times weaker than that of the strongest axis keeps its nodes."""
+"""An axis keeps its nodes where its median link is so many times weaker than that of the strongest axis, and so is the
+geometric mean. Each alone misleads: a mean where few links are strong, a median where half of them are."""
 
 SMOOTHED = 0.25
 """The part of the spectrum of D⁻¹A, from its end down, below which the coarse grid takes over."""
@@ -151,14 +152,18 @@ def refresh_galerkin(levels: Sequence[Level]) -> bool:
 
 
 def halved_axes(operations: StencilOperations) -> tuple[bool, ...]:
-    """Along which axes a level is halved: those whose median link is next to the strongest; none if solved directly."""
-    whole, medians = operations.stencil.lattice.whole, []
+    """Along which axes a level is halved: where the typical link is next to the strongest; none if solved directly."""
+    whole = operations.stencil.lattice.whole
     if whole.nodes <= MOST_NODES_DENSE and not operations.stencil.lattice.divided:
         return (False,) * whole.dimension
-    for axis, line in enumerate(whole.axes):
-        able = line.nodes >= (4 if line.fixed == 2 else 3)
-        medians.append(operations.median_link(axis) if able else -1.0)
-    return tuple(median >= 0.0 and WEAK * median >= max(medians) for median in medians)
+    able = tuple(line.nodes >= (4 if line.fixed == 2 else 3) for line in whole.axes)
+    halved = (False,) * whole.dimension
+    for typical in (operations.median_link, operations.mean_link):
+        if halved != able:
+            links = [typical(axis) if each else -1.0 for axis, each in enumerate(able)]
+            strong = (WEAK * link >= max(links) for link in links)
+            halved = tuple(before or (each and now) for before, each, now in zip(halved, able, strong, strict=True))
+    return halved
 
 
 def largest_eigenvalue(operations: StencilOperations) -> float:
