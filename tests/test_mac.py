@@ -138,7 +138,8 @@ def test_backends_pass_over_the_grid_as_numpy_does(backend: Backend, axes: int) 
             projector._correct(expected, here(p), 0.7, [here(each) for each in given] or None)
             for one, other in zip(velocity, expected, strict=True):
                 np.testing.assert_allclose(here(one), other, rtol=0, atol=around * most(expected))
-        for walls in (projector._walls, *(1 << face for face in range(2 * axes) if projector.sides[face] != "periodic")):
+        faces = [face for face, side in enumerate(projector.sides) if side != "periodic"]
+        for walls in (projector._walls, *(1 << face for face in faces)):
             passes.divergence(-1.5, velocity, source, walls)
             projector._divide(expected, divergence, -1.5, walls)
             np.testing.assert_allclose(here(source), divergence, rtol=0, atol=around * most([divergence]))
