@@ -22,7 +22,7 @@ def has_fixed_nodes(operator: Operator) -> bool:
 
 
 def sampling(backend: Backend, fine: Operator, coarse: Operator) -> InterpolationOperations | None:
-    """What brings the values at fixed nodes to a coarser grid; None where there are none."""
+    """The interpolation of the values at fixed nodes to a coarser grid; None where there are none."""
     return backend.bind(Interpolation(fine, coarse, everywhere=True)) if has_fixed_nodes(fine) else None
 
 
