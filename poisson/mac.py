@@ -102,6 +102,7 @@ class Projector(Grid):
         self._varying: Solver | None = None
         self._exclusive = Exclusive("Projector")
         self._passes = self.solver.local_backend.staggered(self._staggered()) if len(self.shape) > 1 else None
+        self._walls = sum(1 << face for face, side in enumerate(self.sides) if side == "wall")
         self._source: Any = None
 
     def _divided(self, held: Held) -> None:
@@ -177,10 +178,9 @@ class Projector(Grid):
         with self._exclusive.use():
             if type(self._source) is not type(velocity[0]) or self._source.dtype != velocity[0].dtype:
                 self._source = xp.empty(self.shape, velocity[0].dtype)
-            self._close_walls(velocity)
             if self.solver.operator.singular and self._inflow:
                 self._require_balance(velocity)
-            self._divide(velocity, self._source, inverse)
+            self._divide(velocity, self._source, inverse, self._walls)
             try:
                 solver = self.solver
                 if given:
@@ -211,10 +211,12 @@ class Projector(Grid):
                     more = light[layer] - links[axis][link]
                     velocity[axis][layer] -= (-factor if end else factor) * wall * p[layer] * more
 
-    def _divide(self, velocity: Sequence[Any], out: Any, factor: float) -> None:
+    def _divide(self, velocity: Sequence[Any], out: Any, factor: float, walls: int = 0) -> None:
+        """out = factor times the divergence, after zeros on the faces of the box that are bits of `walls`."""
         if self._passes is not None and self._passes.takes(out, velocity):
-            self._passes.divergence(factor, velocity, out)
+            self._passes.divergence(factor, velocity, out, walls)
         else:
+            close_walls(walls, velocity)
             super()._divide(velocity, out, factor)
 
     def _correct(self, velocity: Sequence[Any], p: Any, factor: float, links: Sequence[Any] | None = None) -> None:
@@ -244,13 +246,6 @@ class Projector(Grid):
             solver = self._set_up(problem, ranks=self._blocks, rtol=TO_ROUNDING)
         solver.solve()  # of a velocity of zero: it has its say of the problem, and none of a velocity between two steps
         return solver
-
-    def _close_walls(self, velocity: Sequence[Any]) -> None:
-        walls = [side == "wall" for side in self.sides]
-        if self._passes is not None and self._passes.takes(self._source, velocity):
-            self._passes.close_walls(walls, velocity)
-        else:
-            close_walls(walls, velocity)
 
     def _require_balance(self, velocity: Sequence[Any]) -> None:
         """Refuse a flow into the box that has no way out: nothing could remove that divergence."""

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Staggered grids (poisson/mac.py) in the memory of the caller: the divergence at the centres of the cells, and the
 // gradient of a pressure taken from a velocity, each in one pass over the rows of cells.
+#include <algorithm>
+
 #include "core/formulas.h"
 #include "core/regions.h"
 #include "core/team.h"
@@ -40,18 +42,34 @@ void for_rows(const poisson_staggered& grid, Visit visit) {
     for (int64_t row = 0; row < rows; ++row) visit(row % ny, row / ny);
 }
 
+// Writes zeros on the faces of the box beside a row of cells that are walls.
 template <class T>
-poisson_status divergence(const poisson_staggered* grid, double factor, const T* u, const T* v, const T* w, T* out,
+void close_walls(const poisson_staggered& grid, int32_t walls, int64_t j, int64_t k, T* west, T* south, T* north,
+                 T* down, T* up) {
+    const int64_t nx = grid.shape[0];
+    if (walls & 1) west[0] = 0;
+    if (walls & 2) west[nx] = 0;
+    if (walls & 4 && j == 0) std::fill_n(south, nx, T(0));
+    if (walls & 8 && j == grid.shape[1] - 1) std::fill_n(north, nx, T(0));
+    if (walls & 16 && k == 0) std::fill_n(down, nx, T(0));
+    if (walls & 32 && k == grid.shape[2] - 1) std::fill_n(up, nx, T(0));
+}
+
+template <class T>
+poisson_status divergence(const poisson_staggered* grid, double factor, int32_t walls, T* u, T* v, T* w, T* out,
                           int64_t pitch, int64_t plane) {
     if (!grid || !u || !v || !w || !out) return POISSON_BAD_ARGUMENT;
     const int64_t nx = grid->shape[0], ny = grid->shape[1], nz = grid->shape[2];
     const bool flat = grid->dimension < 3;
     for_rows(*grid, [=](int64_t j, int64_t k) {
         const T *x = table<T>(grid->widths[0]), y = table<T>(grid->widths[1])[j];
-        const T* const west = u + (nx + !grid->wraps[0]) * (j + ny * k);
-        const T* const planes = v + nx * (ny + !grid->wraps[1]) * k;
-        const T *south = planes + nx * j, *north = planes + nx * (grid->wraps[1] && j == ny - 1 ? 0 : j + 1);
+        T* const west = u + (nx + !grid->wraps[0]) * (j + ny * k);
+        T* const planes = v + nx * (ny + !grid->wraps[1]) * k;
+        T *const south = planes + nx * j, *const north = planes + nx * (grid->wraps[1] && j == ny - 1 ? 0 : j + 1);
         T* const to = out + plane * k + pitch * j;
+        const int64_t above = grid->wraps[2] && k == nz - 1 ? 0 : k + 1;
+        T *const down = w + (flat ? 0 : nx * (ny * k + j)), *const up = w + (flat ? 0 : nx * (ny * above + j));
+        close_walls(*grid, walls, j, k, west, south, north, down, up);
         const int64_t end = nx - (grid->wraps[0] ? 1 : 0);
         const T scale = T(factor);
         if (flat) {
@@ -63,7 +81,6 @@ poisson_status divergence(const poisson_staggered* grid, double factor, const T*
             return;
         }
         const T z = table<T>(grid->widths[2])[k];
-        const T *down = w + nx * (ny * k + j), *up = w + nx * (ny * (grid->wraps[2] && k == nz - 1 ? 0 : k + 1) + j);
         const auto at = [=](int64_t i, T east) {
             to[i] =
                 scale * (flow_out(west[i], east, x[i]) + flow_out(south[i], north[i], y) + flow_out(down[i], up[i], z));
@@ -120,9 +137,9 @@ poisson_status subtract_gradient(const poisson_staggered* grid, double factor, c
 }  // namespace
 
 POISSON_EXPORT(divergence,
-               (const poisson_staggered* grid, double factor, const real* u, const real* v, const real* w, real* out,
+               (const poisson_staggered* grid, double factor, int32_t walls, real* u, real* v, real* w, real* out,
                 int64_t pitch, int64_t plane),
-               grid ? grid->threads : 1, divergence<real>(grid, factor, u, v, w, out, pitch, plane))
+               grid ? grid->threads : 1, divergence<real>(grid, factor, walls, u, v, w, out, pitch, plane))
 POISSON_EXPORT(subtract_gradient,
                (const poisson_staggered* grid, double factor, const real* p, int64_t pitch, int64_t plane, real* u,
                 real* v, real* w, const real* link_x, const real* link_y, const real* link_z, int64_t link_pitch,

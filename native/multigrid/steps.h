@@ -21,6 +21,33 @@ struct Stretch {
 // The most rows of a stage that are computed together.
 constexpr int64_t MOST_ROWS = 4;
 
+// Where the tables of an operator begin, those of the middle axis in 2D having zeros alone, and whether those of x are
+// the same in every line of columns but the first and the last of a row, as they are at the node `within`, and c is a
+// constant.
+template <class T>
+struct TablesOf {
+    const T *x[3], *middle[3], *slow[3];
+    int64_t within;
+    bool even;
+
+    TablesOf(const Local<T>& a, const Coefficients<T>& arrays)
+        : within(a.rule(0) == WRAP ? 0 : WIDE<T>), even(arrays.tables && !arrays.c) {
+        const T* const tables = arrays.tables;
+        static constexpr T NONE = 0;
+        const bool solid = a.dimension == 3;
+        const int64_t stride[3] = {a.table_stride(a.nx), a.table_stride(a.ny), a.table_stride(a.nz)};
+        // Where a row that wraps is cut, its ends lie among other lines.
+        const int64_t stop = within ? round_down(a.nx - 1, WIDE<T>) : a.nx;
+        even = even && within < stop;
+        for (int n = 0; tables && n < 3; ++n) {
+            x[n] = tables + a.table(0, 3) + stride[0] * n;
+            middle[n] = solid ? tables + a.table(1, 3) + stride[1] * n : &NONE;
+            slow[n] = tables + a.table(1 + solid, 3) + stride[1 + solid] * n;
+            for (int64_t i = within; i < stop; ++i) even = even && x[n][i] == x[n][within];
+        }
+    }
+};
+
 // Some rows of a stage along the slowest axis, all counted from column `start`: centre[g] and centre[g + 2] are the
 // neighbours of centre[g + 1] there, lower[g] and upper[g] those along the middle axis. `to` is where the values go,
 // `also` a second place for the tile's own columns. `soon` are rows of memory that will be read soon.
@@ -40,6 +67,10 @@ struct Bundle {
     // row, with the sums over both axes of what they add to c and to diag(A) where a is constant.
     const T* along_x[3];
     T middle[3], slow[MOST_ROWS][3], extra[MOST_ROWS], beside[MOST_ROWS];
+    // Whether there is such a row, and whether tables are even (`TablesOf`): then the sum of c and what they add to it,
+    // and omega / diag(A), in all lines but the first and the last.
+    bool found, even;
+    T alike_c[MOST_ROWS], alike_scale[MOST_ROWS];
     int64_t count;
     // Whether there is a second place, whether each is in memory and written around the cache, and whether the norms of
     // the tile's own residuals are wanted.
@@ -47,18 +78,27 @@ struct Bundle {
     // Whether nodes with a negative c are fixed.
     bool masked;
 
-    // What row g has in tables: it is row j of the middle axis of plane p.
-    __attribute__((noinline)) void find_tables(const Local<T>& a, const T* tables, int64_t column, int64_t j, int64_t p,
-                                               int64_t g) {
-        const bool solid = a.dimension == 3;
-        const int64_t stride[3] = {a.table_stride(a.nx), a.table_stride(a.ny), a.table_stride(a.nz)};
-        for (int n = 0; n < 3; ++n) {
-            along_x[n] = tables + a.table(0, 3) + stride[0] * n + column;
-            if (solid) middle[n] = tables[a.table(1, 3) + stride[1] * n + j];
-            slow[g][n] = tables[a.table(1 + solid, 3) + stride[1 + solid] * n + p];
+    // What rows of these planes have in tables, and which of them are row j of the middle axis; `scale` is omega.
+    void find_planes(const TablesOf<T>& tables, int64_t column, const int64_t (&p)[MOST_ROWS]) {
+        for (int n = 0; n < 3; ++n) along_x[n] = tables.x[n] + column;
+        for (int64_t g = 0; g < count; ++g)
+            for (int n = 0; n < 3; ++n) slow[g][n] = tables.slow[n][p[g]];
+        even = tables.even;
+        found = false;
+    }
+    void find_row(const TablesOf<T>& tables, int64_t j, T c_everywhere, T scale) {
+        const T now[3] = {tables.middle[0][j], tables.middle[1][j], tables.middle[2][j]};
+        if (found && now[0] == middle[0] && now[1] == middle[1] && now[2] == middle[2]) return;
+        found = true;
+        std::copy(now, now + 3, middle);
+        for (int64_t g = 0; g < count; ++g) {
+            extra[g] = slow[g][2] + middle[2];
+            beside[g] = slow[g][0] + slow[g][1] + (middle[0] + middle[1]) + extra[g];
+            if (!even) continue;
+            const T x[3] = {tables.x[0][tables.within], tables.x[1][tables.within], tables.x[2][tables.within]};
+            alike_c[g] = (x[2] + c_everywhere) + extra[g];
+            alike_scale[g] = scale / ((x[0] + x[1]) + x[2] + c_everywhere + beside[g]);
         }
-        extra[g] = slow[g][2] + (solid ? middle[2] : 0);
-        beside[g] = slow[g][0] + slow[g][1] + (solid ? middle[0] + middle[1] : 0) + extra[g];
     }
 };
 
@@ -210,12 +250,25 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
             link_before[g] =
                 begins ? spread<W>(rows.x_link[g][link_below(0, a.nx, a.rule(0))]) : load<W>(rows.x_link[g] - W);
     }
-    const auto step = [&](int64_t i, auto at_an_end) __attribute__((always_inline)) {
+    // Where tables are even, a row has the same links and the same diagonal in all lines but the first and the last.
+    const bool is_even = VARIES == TABLES && rows.even && columns.width > 2 * W;
+    [[maybe_unused]] Tabulated<Line<T>> alike[G] = {};
+    [[maybe_unused]] Line<T> scale_alike[G] = {};
+    if (is_even) {
+        for (int64_t g = 0; g < G; ++g) {
+            const T *const slow = rows.slow[g], *const next = DIMENSION == 3 ? rows.middle : slow;
+            const T links[6] = {rows.along_x[0][W], rows.along_x[1][W], next[0], next[1], slow[0], slow[1]};
+            for (int n = 0; n < 6; ++n) alike[g].link[n] = spread<W>(links[n]);
+            alike[g].c = spread<W>(rows.alike_c[g]);
+            scale_alike[g] = spread<W>(rows.alike_scale[g]);
+        }
+    }
+    const auto step = [&](int64_t i, auto at_an_end, auto where_even) __attribute__((always_inline)) {
 #pragma GCC unroll 8
         for (int n = 0; n < COUNT; ++n) __builtin_prefetch(soon[n] + i);
         const Line<T> first = load<W>(rows.centre[0] + i), last = load<W>(rows.centre[G + 1] + i);
         [[maybe_unused]] Line<T> along_x[3];
-        if constexpr (tabulated(VARIES))
+        if constexpr (tabulated(VARIES) && !where_even)
             for (int n = 0; n < 3; ++n) along_x[n] = load<W>(rows.along_x[n] + i);
         Line<T> below = first, values[G];
 #pragma GCC unroll 4
@@ -238,8 +291,8 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
             [[maybe_unused]] Line<T> r;
             if constexpr (VARIES != NOTHING) {
                 constexpr bool MAY_HAVE_C = STEP != SWEEP && STEP != NORMED_SWEEP;
-                const Line<T> c_here = MAY_HAVE_C && rows.c[g] ? load<W>(rows.c[g] + i) : c;
-                Line<T> link[6] = {};
+                const Line<T> c_here = MAY_HAVE_C && !where_even && rows.c[g] ? load<W>(rows.c[g] + i) : c;
+                [[maybe_unused]] Line<T> link[6] = {};
                 if constexpr (linked(VARIES)) {
                     [[maybe_unused]] const Line<T> from = link_before[g];
                     link[1] = load<W>(rows.x_link[g] + i);
@@ -257,15 +310,21 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
                         link[2] = load<W>(rows.lower_link[g] + i), link[3] = load<W>(rows.upper_link[g] + i);
                 }
                 if constexpr (tabulated(VARIES)) {
-                    const auto at = tabulated_at<DIMENSION, linked(VARIES)>(rows, g, along_x, link, c_here);
+                    Tabulated<Line<T>> at;
+                    Line<T> scaled = {};
+                    if constexpr (where_even) {
+                        at = alike[g], scaled = scale_alike[g];
+                    } else {
+                        at = tabulated_at<DIMENSION, linked(VARIES)>(rows, g, along_x, link, c_here);
+                        if (STEP != RESIDUAL_STEP) scaled = factor * inverse_of(at.diagonal);
+                    }
                     if constexpr (STEP == SMOOTHING || STEP == SWEEP) {
-                        const Line<T> sum = add_neighbours<DIMENSION>(f, neighbour, at);
-                        value = stay * centre + factor * sum * inverse_of(at.diagonal);
+                        value = stay * centre + scaled * add_neighbours<DIMENSION>(f, neighbour, at);
                     } else {
                         r = residual_of(f, apply_tabulated<DIMENSION>(centre, neighbour, at));
-                        value = STEP == RESIDUAL_STEP ? r : relax(centre, r, factor * inverse_of(at.diagonal));
+                        value = STEP == RESIDUAL_STEP ? r : relax(centre, r, scaled);
                     }
-                    if (MAY_HAVE_C && rows.masked)
+                    if (MAY_HAVE_C && !where_even && rows.masked)
                         value = c_here < T(0) ? STEP == RESIDUAL_STEP ? Line<T>{} : centre : value;
                 } else if constexpr (STEP == RESIDUAL_STEP)
                     value = residual_of(
@@ -315,9 +374,13 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
             }
         }
     };
-    step(0, std::true_type());
-    for (int64_t i = W; i < columns.width - W; i += W) step(i, std::false_type());
-    if (columns.width > W) step(columns.width - W, std::true_type());
+    const int64_t last_line = columns.width - W;
+    step(0, std::true_type(), std::false_type());
+    if (is_even)
+        for (int64_t i = W; i < last_line; i += W) step(i, std::false_type(), std::bool_constant<VARIES == TABLES>());
+    else
+        for (int64_t i = W; i < last_line; i += W) step(i, std::false_type(), std::false_type());
+    if (last_line > 0) step(last_line, std::true_type(), std::false_type());
     norms = sums;
 }
 

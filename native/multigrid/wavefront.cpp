@@ -35,7 +35,8 @@ public:
           counted_rows(solid ? Span{a.halo_width(0), a.ny - a.halo_width(1)} : Span{0, 1}),
           counted_planes(solid ? Span{a.halo_width(2), a.nz - a.halo_width(3)}
                                : Span{a.halo_width(0), a.ny - a.halo_width(1)}),
-          whole_rows(tiles.columns == 1) {
+          whole_rows(tiles.columns == 1),
+          tables(a, task.arrays) {
         if (task.restriction) {
             reach_x = task.restriction->x.pairing.reach();
             reach_mid = solid ? task.restriction->y.reach() : 0;
@@ -103,6 +104,7 @@ private:
     const Span counted_rows, counted_planes;
     // Whether rows are not cut into tiles, so that the ends of one that wraps have each other.
     const bool whole_rows;
+    const TablesOf<T> tables;
     int64_t reach_x = 0, reach_mid = 0, reach_march = 0;
     // Values of a row, rows of a plane and places of the rings; where the parts of the memory begin.
     int64_t stride, lines, slots, source_slots, passing_at, sources_at, residuals_at, zeros_at, sums_at;
@@ -343,6 +345,11 @@ private:
         rows.stream = stage.to[0].where == MEMORY && task.stream;
         rows.stream_also = task.stream;
         rows.masked = task.arrays.mask;
+        if (task.arrays.tables) {
+            int64_t planes[MOST_ROWS];
+            for (int64_t n = 0; n < COUNT; ++n) planes[n] = march.node(first + n);
+            rows.find_planes(tables, column, planes);
+        }
         for (int64_t j = across.start; j < across.stop; ++j) {
             const Offsets& at = offsets_of(j);
             if (fixed_planes || (solid && mid.fixed(j))) {
@@ -377,9 +384,7 @@ private:
             if (task.arrays.c)
                 for (int64_t n = 0; n < COUNT; ++n) rows.c[n] = task.arrays.c + stage.offset[begin + n + 1] + place;
             if (task.arrays.x) find_links<COUNT>(stage, j, place, begin, rows);
-            if (task.arrays.tables)
-                for (int64_t n = 0; n < COUNT; ++n)
-                    rows.find_tables(a, task.arrays.tables, column, mid.node(j), march.node(first + n), n);
+            if (task.arrays.tables) rows.find_row(tables, solid ? mid.node(j) : 0, a.c, stage.scale);
             const int64_t soon = steps.by_rows ? row_offset(j + t + AHEAD) : at.of[MEMORY];
             for (int64_t n = 0; n < steps.soon; ++n) rows.soon[n] = stage.soon[n] + stage.soon_offset[n] + soon;
             step(a, rows, stage.columns, stage.scale, counts ? norms : of_others);

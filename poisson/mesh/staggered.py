@@ -86,11 +86,11 @@ def at(place: int, what: slice | int) -> tuple[slice | int, ...]:
     return (*(slice(None),) * place, what)
 
 
-def close_walls(walls: Sequence[bool], velocity: Sequence[Any]) -> None:
-    """Write zeros on those faces of the box that are walls, the lower and the upper one along x, and so on."""
+def close_walls(walls: int, velocity: Sequence[Any]) -> None:
+    """Write zeros on the faces of the box that are bits of `walls`: the lower and the upper one along x, and so on."""
     for axis, faces in enumerate(velocity):
         for end in (0, 1):
-            if walls[2 * axis + end]:
+            if walls >> (2 * axis + end) & 1:
                 faces[at(len(velocity) - 1 - axis, -end)] = 0.0
 
 

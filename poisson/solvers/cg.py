@@ -275,7 +275,7 @@ def _make(given: Given) -> Method:
 
 def _arrays(sizes: Sizes) -> float:
     more = registry.preconditioner_of(sizes.settings).arrays(sizes)
-    return sizes.mixed(5.0 + more) if more and sizes.precision == "mixed" else 7.0 + sizes.coefficients + more
+    return sizes.mixed(6.0 + more) if more and sizes.precision == "mixed" else 7.0 + sizes.coefficients + more
 
 
 def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from poisson.backends.base import Array, Operations
+from poisson.backends.base import Array, Backend, Operations
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Preconditioner, Task, Watch, factor_for, lend
-from poisson.solvers.multigrid.full import FullMultigrid
+from poisson.solvers.multigrid.full import FullMultigrid, sampling
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.spectrum import ZeroMean, nearly_singular, without_reaction
 from poisson.solvers.stopping import SMALLEST_SUM, Patience, SolveResult
@@ -26,6 +26,14 @@ PATIENCE = Patience(reads=20, factor=2.0)
 PROGRESS, WITHOUT_PROGRESS = 0.99, 100
 """A step of conjugate gradients makes progress if its residual is below this part of the least so far; after so many
 that make none they begin anew, and after as many more they have stalled."""
+
+MOST_CONTRAST = 2e3
+"""The strongest link by the weakest up to which conjugate gradients carry the residual along in float32: the rounding
+errors beside stiff links are much beside soft ones, and the modes of these cost many steps to get rid of."""
+
+RENEWED, MOST_CARRIED, APART = 1e-2, 8, 1.1
+"""A residual that is carried along is computed anew from u when it has fallen to this part, and after so many steps. If
+it was this factor larger than it seemed to be, it is computed in every step from then on."""
 
 ASTRAY = 30.0
 """The factor above the least residual so far at which, late in a solve, the directions begin anew as well."""
@@ -110,17 +118,19 @@ class DefectCorrection(Method):
 class MixedConjugateGradients(Method):
     """Preconditioned conjugate gradients in float32 whose iterate and residual are in float64.
 
-    An iteration makes the preconditioned residual, the direction and the step along it in float32. The step is added to
-    u in float64, and the residual computed from that u, in float64 with the operator of float64, is rounded to float32,
-    by a power of two in its range. So nothing that float32 loses stays in the residual: its rounding only disturbs the
-    direction a little, as a preconditioner would that is not quite the same from step to step, and the iterations are
-    as many as in float64.
+    An iteration makes the preconditioned residual, the direction and the step along it in float32. For some steps the
+    residual is carried along in float32, and so is their sum. Then that is added to u in float64, and the residual
+    computed from this u, in float64 with the operator of float64, is rounded to float32, by a power of two in its
+    range. So nothing that float32 loses stays in the residual: its rounding only disturbs the direction a little,
+    as a preconditioner would that is not quite the same from step to step, and the iterations are as many as in
+    float64. Where the residual that was carried turns out to be another one, each step is added to u from then on.
 
     `operations`: those of A, where u and f are, in float64. `inner`: those of A on the companion of float32.
     `preconditioner`: an approximate inverse of A there.
 
     Reference: G. H. Golub, Q. Ye, Inexact preconditioned conjugate gradient method with inner-outer iteration, SIAM
-    Journal on Scientific Computing 21, 1999.
+    Journal on Scientific Computing 21, 1999; H. A. van der Vorst, Q. Ye, Residual replacement strategies for Krylov
+    subspace iterative methods for the convergence of true residuals, SIAM Journal on Scientific Computing 22, 2000.
     """
 
     def __init__(self, operations: Operations, inner: Operations, preconditioner: Preconditioner) -> None:
@@ -134,7 +144,7 @@ class MixedConjugateGradients(Method):
         self._mean = ZeroMean(operations)
         self._work = backend.empty(operator.array_shape) if operator.singular else None
         shape, lent = operator.array_shape, preconditioner.spare
-        self._r = companion.empty(shape)
+        self._r, self._steps = companion.empty(shape), _Steps(backend, companion, companion.empty(shape))
         # The preconditioned residual, the direction, the one before, and A times it take turns in these.
         self._spare = [*lent, *(companion.empty(shape) for _ in range(4 - len(lent)))]
         self._norms, self._product = backend.reduction(), companion.reduction()
@@ -146,18 +156,23 @@ class MixedConjugateGradients(Method):
         source = watch.source(f)
         factor = factor_for(source[1])
         now = self._defect(u, f, factor)
-        status = watch.begin(source, now, lambda: u)
+        steps = self._steps
+        steps.begin(u)
+        status = watch.begin(source, now, steps.complete)
         late = math.sqrt(float(np.finfo(backend.dtype).eps)) * watch.monitor.first
         # Steps since the least norm so far, and whether a restart has gained nothing yet.
         done, without, least, in_vain = 0, 0, math.inf, False
         # The product of the step before, which is near 1 whatever the sizes of f and A, and the factor of its residual.
         before, scale, restart = math.inf, factor, True
+        # Whether r is carried along, for how many steps it was, and the norm that it had when it was computed.
+        carries, carried, begun = _contrast(self._operations.operator) <= MOST_CONTRAST, 0, watch.norm(now)
         z, p, out, q = self._spare
         self._mean.begin()
         while status is None:
             if factor_for(now[1] * factor) != 1.0:
-                factor = factor_for(now[1])
-                self._defect(u, f, factor)
+                steps.complete()
+                factor, carried = factor_for(now[1]), 0
+                begun = watch.norm(self._defect(u, f, factor))
             lend((q, out), self._preconditioner)
             self._preconditioner.apply(self._r, z)
             inner.dot(self._r, z, self._product)
@@ -176,18 +191,32 @@ class MixedConjugateGradients(Method):
                     status = watch.stalled()
                 restart, in_vain, without = True, True, 0
                 continue
-            backend.correct(rho / curvature * (self._unit / factor), p, u)
-            self._mean.follow(u, watch.norm(now), self._work)
             before, scale, restart = rho, factor, False
             done += 1
-            now = self._defect(u, f, factor)
+            step, unit = rho / curvature, self._unit / factor
+            if carries:
+                inner.advance(step, p, q, steps.array(unit), self._r, self._product)
+                squares, largest = companion.read(self._product)
+                now, carried = (squares / factor / factor, largest / factor), carried + 1
+            else:
+                backend.correct(step * unit, p, u)
             norm = watch.norm(now)
+            if not carries or carried == MOST_CARRIED or not norm > max(RENEWED * begun, watch.target):
+                self._mean.follow(steps.complete(), begun, self._work)
+                now = self._defect(u, f, factor)
+                begun, carried = watch.norm(now), 0
+                if carries and begun > APART * norm:
+                    carries, restart = False, True
+                norm = begun
             without += 1
             if norm < PROGRESS * least:
                 without, least, in_vain = 0, norm, False
             # Where the residual is rounding errors, directions that follow upon each other lead away from the solution.
             restart = norm > ASTRAY * least and least < late
             status = watch.judge(done, now) or watch.limit(done)
+        if carried:
+            steps.complete()
+            now = self._defect(u, f, factor)
         return watch.result(status, done, u, None, now)
 
     def refresh(self) -> bool:
@@ -197,6 +226,44 @@ class MixedConjugateGradients(Method):
     def _defect(self, u: Array, f: Array, factor: float) -> Norms:
         self._operations.defect(u, f, factor, self._r, self._norms)
         return self._backend.read(self._norms)
+
+
+class _Steps:
+    """The sum of steps in float32 that an iterate in float64 does not have yet.
+
+    `backend`, `companion`: those of float64 and of float32. `place` (Array): where the sum is.
+    """
+
+    def __init__(self, backend: Backend, companion: Backend, place: Array) -> None:
+        self._backend, self._companion, self._place = backend, companion, place
+        self._u: Array | None = None
+        self._unit: float | None = None
+
+    def begin(self, u: Array) -> None:
+        """There are no steps from u yet."""
+        self._u, self._unit = u, None
+
+    def array(self, unit: float) -> Array:
+        """Where the next step is to be added, in this unit, which is that of all steps until `complete`."""
+        if self._unit is None:
+            self._companion.fill(self._place, 0.0)
+        self._unit = unit
+        return self._place
+
+    def complete(self) -> Array:
+        """The iterate with all steps."""
+        if self._unit is not None:
+            self._backend.correct(self._unit, self._place, self._u)
+            self._unit = None
+        return self._u
+
+
+def _contrast(operator: Operator) -> float:
+    """The strongest link by the weakest, without what stretched axes add."""
+    least, largest = operator.coefficients.a_range if operator.coefficients else (1.0, 1.0)
+    couplings = [each for each in operator.couplings if each > 0.0]
+    anisotropy = max(couplings) / min(couplings) * operator.lattice.angular
+    return largest / least * anisotropy if least > 0.0 else math.inf
 
 
 def in_float32(operations: Operations, before: Operator | None = None) -> Operator:
@@ -269,7 +336,7 @@ class _Start:
         assert transfer is not None
         self._transfer = backend.bind(transfer.transfer)
         coarse = self._grid.operator
-        self._sampled = backend.bind(Interpolation(operator, coarse, everywhere=True))
+        self._sampled = sampling(backend, operator, coarse)
         self._refined = backend.bind(Interpolation(coarse, operator))
         self._coarse = backend.empty(coarse.array_shape)
         self._nothing = backend.bind(_nothing(coarse))
@@ -277,10 +344,12 @@ class _Start:
     def run(self, u: Array, f: Array, largest: float, norms: Array) -> None:
         """Overwrite u, but for its fixed nodes; `largest` is that of f."""
         backend, coarse = self._backend, self._coarse
-        self._sampled.interpolate(u, coarse)
-        self._nothing.norm(coarse, norms)
-        factor = factor_for(max(self._unit * largest, backend.read(norms)[1]))
-        self._convert(factor, self._grid.spare[0])
+        factor = factor_for(self._unit * largest)
+        if self._sampled:
+            self._sampled.interpolate(u, coarse)
+            self._nothing.norm(coarse, norms)
+            factor = factor_for(max(self._unit * largest, backend.read(norms)[1]))
+            self._convert(factor, self._grid.spare[0])
         self._transfer.restrict(f, coarse)
         self._convert(factor * self._unit / self._cycle.scale, self._grid.f)
         solution = self._full.coarse()

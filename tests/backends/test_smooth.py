@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.agreement import FEW_RULES, KINDS, PLACED, placed, with_coefficients
+from support.axes import ENDS
 from support.operators import AXIS_RULES, name_of, operator, pairs_of_rules, random_array, rules_of
 
 from poisson import backends
@@ -24,7 +25,7 @@ from poisson.discrete.transfer import Transfer
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.placement import Cells, Nodes
+from poisson.mesh.placement import Cells, Kind, Nodes
 
 OMEGAS = (0.8, 1.3, 0.5, 0.9)
 HALVING = {2: [(3, 3), (33, 17), (65, 64)], 3: [(5, 3, 9), (17, 33, 9)]}
@@ -224,6 +225,20 @@ def test_smoothing_on_tabulated_axes(dtype: Any, dimension: int, kind: str) -> N
         coarse = Lattice(tuple(line or old for line, old in zip(lines, a.lattice.axes, strict=True)))
         for call in CALLS[number % 5 :: 5][: 1 if (a, axes) in large else None]:
             agrees(backend, Transfer(a, replace(a, lattice=coarse)), call, (number + call.norm) % 5, kind)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("ends", ENDS, ids=str)
+def test_rows_of_equal_cells(dtype: Any, ends: tuple[Kind, Kind], dimension: int) -> None:
+    """Tables that are the same in all lines but the first and the last, in rows of one line and of several tiles."""
+    backend = BACKENDS["openmp"](dtype)
+    for number, nodes in enumerate((14, 47, 48, 70, 3100)):
+        axes = [Cells(np.linspace(-0.5, 0.8, count + 1), ends) for count in (nodes, 12, 10)]
+        a = Operator(Lattice(tuple(map(Axis.placed, axes[:dimension]))), 0.7, 1.3)
+        coarse = Lattice(tuple(line.coarser or line for line in a.lattice.axes))
+        for call in CALLS[number::5]:
+            kind = KINDS[number % len(KINDS)] if call.norm else "none"
+            agrees(backend, Transfer(a, replace(a, lattice=coarse)), call, 3, kind)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])

@@ -31,15 +31,16 @@ class GpuStaggered:
         held = all(map(self._backend.runtime.holds, (cells, *velocity)))
         return held and self._cells.fits(self._backend.dtype, cells, velocity)
 
-    def close_walls(self, walls: Sequence[bool], velocity: Sequence[Any]) -> None:
+    def _close_walls(self, walls: int, velocity: Sequence[Any]) -> None:
         nx, ny, nz = (*self._cells.shape, 1)[:3]
         sizes = (np.int32(nx), np.int32(ny), np.int32(nz), np.int32(self._kinds))
-        closed = np.int32(sum(1 << face for face, wall in enumerate(walls) if wall))
         shape, along, across = WEIGHTS_SHAPE, max(nx, ny), max(ny, nz)
-        grid = (blocks_for(along, shape.block_x), blocks_for(across, shape.block_y), len(walls))
-        self._launch("close_walls", grid, (*(*velocity, velocity[-1])[:3], *sizes, closed), False)
+        grid = (blocks_for(along, shape.block_x), blocks_for(across, shape.block_y), 2 * len(velocity))
+        self._launch("close_walls", grid, (*(*velocity, velocity[-1])[:3], *sizes, np.int32(walls)), False)
 
-    def divergence(self, factor: float, velocity: Sequence[Any], out: Any) -> None:
+    def divergence(self, factor: float, velocity: Sequence[Any], out: Any, walls: int) -> None:
+        if walls:
+            self._close_walls(walls, velocity)
         arguments = (*(*velocity, velocity[-1])[:3], out, *map(np.int64, distances(out)))
         self._pass("divergence", factor, arguments, self._widths, False)
 

@@ -24,7 +24,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 19
+ABI_VERSION = 20
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -272,7 +272,7 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "add_faces": (_STATUS, (_OPERATOR, c_void_p, c_void_p, _FACES, c_void_p)),
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "chains": (_STATUS, (_OPERATOR, c_int32, *(c_void_p,) * 7)),
-    "divergence": (_STATUS, (POINTER(StaggeredStructure), c_double, *(c_void_p,) * 4, c_int64, c_int64)),
+    "divergence": (_STATUS, (POINTER(StaggeredStructure), c_double, c_int32, *(c_void_p,) * 4, c_int64, c_int64)),
     "subtract_gradient": (
         _STATUS,
         (POINTER(StaggeredStructure), c_double, c_void_p, c_int64, c_int64, *(c_void_p,) * 6, c_int64, c_int64),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poisson.backends.openmp.library import StaggeredStructure, functions_of
-from poisson.mesh.staggered import Staggered, close_walls, distances
+from poisson.mesh.staggered import Staggered, distances
 
 if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
@@ -38,13 +38,10 @@ class OpenmpStaggered:
         ours = all(isinstance(each, np.ndarray) and each.flags.writeable for each in (cells, *velocity))
         return ours and self._cells.fits(self._dtype, cells, velocity)
 
-    def close_walls(self, walls: Sequence[bool], velocity: Sequence[Any]) -> None:
-        close_walls(walls, velocity)
-
-    def divergence(self, factor: float, velocity: Sequence[Any], out: Any) -> None:
+    def divergence(self, factor: float, velocity: Sequence[Any], out: Any, walls: int) -> None:
         faces = [each.ctypes.data for each in velocity]
         self._functions.divergence(
-            byref(self._structure), factor, *(*faces, faces[-1])[:3], out.ctypes.data, *distances(out)
+            byref(self._structure), factor, walls, *(*faces, faces[-1])[:3], out.ctypes.data, *distances(out)
         )
 
     def subtract_gradient(self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any]) -> None:

@@ -9,9 +9,21 @@ from typing import TYPE_CHECKING
 from poisson.discrete.transfer import Interpolation
 
 if TYPE_CHECKING:
-    from poisson.backends.base import Array
+    from poisson.backends.base import Array, Backend
+    from poisson.backends.transfers import InterpolationOperations
+    from poisson.discrete.operator import Operator
     from poisson.solvers.multigrid.cycle import CoarseGrids, Cycle
     from poisson.solvers.multigrid.hierarchy import Level
+
+
+def has_fixed_nodes(operator: Operator) -> bool:
+    """Whether u is held at nodes, by faces or by a mask."""
+    return operator.unknowns < operator.lattice.whole.nodes
+
+
+def sampling(backend: Backend, fine: Operator, coarse: Operator) -> InterpolationOperations | None:
+    """The interpolation of the values at fixed nodes to a coarser grid; None where there are none."""
+    return backend.bind(Interpolation(fine, coarse, everywhere=True)) if has_fixed_nodes(fine) else None
 
 
 class FullMultigrid:
@@ -31,7 +43,7 @@ class FullMultigrid:
         fine, coarse = (level.operator for level in cycle.levels[:2])
         self._backend = backend
         self._cycle = cycle
-        self._sampled = backend.bind(Interpolation(fine, coarse, everywhere=True))
+        self._sampled = sampling(backend, fine, coarse)
         self._refined = backend.bind(Interpolation(coarse, fine))
         self._ascent = _Ascent(cycle.levels, cycle.below)
 
@@ -45,7 +57,8 @@ class FullMultigrid:
         assert transfer is not None
         transfer.restrict(f, grids[0].spare[0])
         backend.axpby(1.0 / self._cycle.scale, grids[0].spare[0], 0.0, grids[0].f)
-        self._sampled.interpolate(u, grids[0].spare[0])
+        if self._sampled:
+            self._sampled.interpolate(u, grids[0].spare[0])
         self._refined.interpolate(self.coarse() if recorded else self._ascent.run(), u)
 
     def coarse(self) -> Array:
@@ -60,7 +73,7 @@ class _Ascent:
         self._backend = backend = levels[0].operations.backend
         self._below = below
         pairs = list(itertools.pairwise(level.operator for level in levels[1:]))
-        self._sampled = [backend.bind(Interpolation(fine, coarse, everywhere=True)) for fine, coarse in pairs]
+        self._sampled = [sampling(backend, fine, coarse) for fine, coarse in pairs]
         self._refined = [backend.bind(Interpolation(coarse, fine)) for fine, coarse in pairs]
         # Below a grid that does not halve, whose own cycles contract less, a second one.
         transfers = [level.transfer.transfer for level in levels if level.transfer]
@@ -73,9 +86,12 @@ class _Ascent:
             transfer = grid.level.transfer
             assert transfer is not None
             transfer.restrict(grid.f, grids[index + 1].f)
-            self._sampled[index].interpolate(grid.spare[0], grids[index + 1].spare[0])
+            if sampled := self._sampled[index]:
+                sampled.interpolate(grid.spare[0], grids[index + 1].spare[0])
         coarsest = grids[-1]
         u, r, error = coarsest.spare
+        if not has_fixed_nodes(coarsest.operator):
+            backend.fill(u, 0.0)
         coarsest.level.operations.residual(u, coarsest.f, r)
         backend.dense(self._below.matrix, r, error)
         backend.axpby(1.0, error, 1.0, u)
