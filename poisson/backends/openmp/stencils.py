@@ -42,6 +42,9 @@ KINDS = [np.dtype(kind) for kind in (np.float64, np.float32, np.uint16)]
 STRIP = 16384
 """Nodes of a strip, about, whose sums one thread adds up."""
 
+PACK = 4
+"""Links of a node of a graph that the library works on together: most nodes have no more."""
+
 
 def _lattice(backend: OpenmpBackend, lattice: Lattice) -> OperatorStructure:
     operator = Operator(lattice)
@@ -220,11 +223,11 @@ def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArra
 
 
 def _packed(cycle: GraphCycle) -> dict[str, NDArray[Any]]:
-    """The links of each node in packs of four, which most nodes have one of; the last is filled up by zeros."""
-    packs = -(-np.diff(cycle.starts) // 4)
+    """The links of each node in packs, the last of which is filled up by zeros."""
+    packs = -(-np.diff(cycle.starts) // PACK)
     entries = np.append(0, np.cumsum(packs)).astype(np.int32)
-    columns = np.repeat(np.arange(cycle.nodes, dtype=np.int32), 4 * packs)
+    columns = np.repeat(np.arange(cycle.nodes, dtype=np.int32), PACK * packs)
     links = np.zeros(columns.size, dtype=np.float32)
-    places = np.arange(cycle.columns.size) + np.repeat(4 * entries[:-1] - cycle.starts[:-1], np.diff(cycle.starts))
+    places = np.arange(cycle.columns.size) + np.repeat(PACK * entries[:-1] - cycle.starts[:-1], np.diff(cycle.starts))
     columns[places], links[places] = cycle.columns, cycle.links
     return {"entries": entries, "columns": columns, "links": links}
