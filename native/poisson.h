@@ -139,11 +139,12 @@ typedef struct {
 
 /* `count` groups of nodes (poisson/discrete/clusters.py): of the nodes that lie at these places of an array, a group
  * has those from starts[n] on, and a factor. With `levels` > 0 their corrections are those of the cycle of their graph
- * (poisson/discrete/contracted.py) instead, whose tables follow; graph n begins with node first[n], and `inverse` may
- * be null. `values` has room for a number of each node of the graphs, and behind these for as many again, or for those
- * of all places of strips. `strips` of `height` rows of nodes follow each other. The first places of strip n are those
- * of the groups from firsts[n] on, the next ones those of the guests from guests[n] on: a group that begins elsewhere,
- * in `hosts`, or -1 for none. `labels` has the place of each node in its strip, without padding. */
+ * (poisson/discrete/contracted.py) instead, whose tables follow; graph n begins with node first[n], the links of a node
+ * are those in the packs of four from entries[n] on, and `inverse` may be null. `values` has room for a number of each
+ * node of the graphs, and behind these for twice as many, or for those of all places of strips. `strips` of `height`
+ * rows of nodes follow each other. The first places of strip n are those of the groups from firsts[n] on, the next ones
+ * those of the guests from guests[n] on: a group that begins elsewhere, in `hosts`, or -1 for none. `labels` has the
+ * place of each node in its strip, without padding. */
 typedef struct {
     poisson_operator lattice;
     int64_t count;
@@ -290,11 +291,25 @@ typedef struct {
  * and in `result` the norms of f - shift where no node is fixed, if it is not null; fixed nodes keep theirs.
  * `from_modes` leaves u from its modes, and the norms of f - shift - A u. */
 
-/* The groups of nodes that links above a threshold join (poisson/discrete/clusters.py), with `damping` over what holds
- * each: at most as many members as nodes, and half as many groups, whose number is left in `count`. Groups of more
- * nodes than are there before are left out. */
+/* The groups of `fewest` nodes or more that links above a threshold join (poisson/discrete/clusters.py), with `damping`
+ * over what holds each: at most as many members as nodes, and as many groups for each `fewest` of them, whose number is
+ * left in `count`. Groups of more nodes than are there before are left out. */
 poisson_status poisson_find_clusters(const poisson_stencil* stencil, double threshold, double damping, double least,
-                                     int32_t* members, int64_t* starts, double* factors, int64_t* count);
+                                     int64_t fewest, int32_t* members, int64_t* starts, double* factors,
+                                     int64_t* count);
+
+/* The graph of such groups (Graph in poisson/discrete/contracted.py), a node each: where the links of each begin, the
+ * nodes at their other ends, and their values. There is room for those of all members to all their neighbours. */
+poisson_status poisson_contract_clusters(const poisson_stencil* stencil, int64_t groups, const int32_t* members,
+                                         const int64_t* starts, int32_t* entries, int32_t* columns, double* links,
+                                         double* excess);
+
+/* The aggregates of the nodes of a graph (aggregates in poisson/discrete/contracted.py), with their members, and the
+ * graph on them, all of which have room for as much as the graph itself has; how many there are is left in `count`. */
+poisson_status poisson_aggregate_graph(int64_t nodes, const int32_t* entries, const int32_t* columns,
+                                       const double* links, const double* excess, int32_t* groups, int32_t* members,
+                                       int32_t* coarse_entries, int32_t* coarse_columns, double* coarse_links,
+                                       double* coarse_excess, int64_t* count);
 
 /* Weights, double, in parts of 32768: those of a node are rounded so that their sum is the rounded sum. */
 poisson_status poisson_round_weights(const poisson_weighted* transfer, const double* weights, uint16_t* rounded);

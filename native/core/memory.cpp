@@ -85,7 +85,8 @@ struct Block {
 #else
     bool huge() const { return false; }
 #endif
-    void reserve() {
+    // `needed`: of its bytes, those from the start that are used.
+    void reserve(int64_t needed) {
 #ifdef MADV_HUGEPAGE
         if (huge()) {
             char* const from = static_cast<char*>(
@@ -95,7 +96,9 @@ struct Block {
             if (!start) return;
             if (ahead) munmap(from, ahead);
             munmap(from + ahead + bytes, HUGE_PAGE - ahead);
-            madvise(start, bytes, MADV_HUGEPAGE);
+            // The system clears a whole page where one byte is written.
+            const int64_t filled = needed % HUGE_PAGE < HUGE_PAGE / 2 ? needed / HUGE_PAGE * HUGE_PAGE : bytes;
+            madvise(start, filled, MADV_HUGEPAGE);
             return;
         }
 #endif
@@ -267,10 +270,10 @@ poisson_status allocate(int64_t rows, int64_t row_bytes, void** memory) {
     Block block = {nullptr, (needed + alignment - 1) / alignment * alignment};
     char* base = block.bytes > KEPT ? static_cast<char*>(released.take(block.bytes)) : nullptr;
     if (!base) {
-        block.reserve();
+        block.reserve(needed);
         if (!block.start) {
             released.drop_all();
-            block.reserve();
+            block.reserve(needed);
         }
         if (!block.start) return POISSON_OUT_OF_MEMORY;
         base = block.array();

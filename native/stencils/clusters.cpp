@@ -13,6 +13,9 @@ constexpr int64_t BLOCK = 8192;
 // Nodes of a graph that a thread takes at once.
 constexpr int64_t ROWS = 64;
 
+// Links of a node that are worked on together.
+constexpr int64_t LINKS = 4;
+
 // Whether all control volumes but those of fixed nodes are the same.
 bool has_one_width(const poisson_operator& a) {
     for (int face = 0; face < 2 * a.dimension; ++face)
@@ -185,15 +188,18 @@ private:
 // The cycle on the graphs of the groups: f are the sums of the groups, and then their corrections.
 class Cycle {
 public:
-    explicit Cycle(const poisson_clusters* c) : c(c), nodes(c->first[c->levels]), f(c->values), x(c->values + nodes) {}
+    explicit Cycle(const poisson_clusters* c)
+        : c(c), nodes(c->first[c->levels]), f(c->values), x(f + nodes), rest(x + nodes) {}
 
     void run() const {
         const int64_t last = c->levels - 1;
         for (int64_t level = 0; level < last; ++level) {
             begin(level);
+            // Members are far apart, and links would come from memory one by one.
+            for_each(level, [&](int64_t n) { rest[n] = left(n); });
             for_each(level + 1, [&](int64_t aggregate) {
                 double sum = 0;
-                for_each_member(aggregate, [&](int64_t n) { sum += left(n); });
+                for_each_member(aggregate, [&](int64_t n) { sum += rest[n]; });
                 f[aggregate] = sum;
             });
         }
@@ -229,10 +235,12 @@ private:
     }
     // f - G x.
     double left(int64_t n) const {
-        double flows = 0;
-        for (int64_t entry = c->entries[n]; entry < c->entries[n + 1]; ++entry)
-            flows += double(c->links[entry]) * (x[n] - x[c->columns[entry]]);
-        return f[n] - double(c->excess[n]) * x[n] - flows;
+        double flows[LINKS] = {};
+        const double own = x[n];
+        for (int64_t entry = LINKS * c->entries[n]; entry < LINKS * c->entries[n + 1]; entry += LINKS)
+            for (int64_t lane = 0; lane < LINKS; ++lane)
+                flows[lane] += double(c->links[entry + lane]) * (own - x[c->columns[entry + lane]]);
+        return f[n] - double(c->excess[n]) * own - ((flows[0] + flows[1]) + (flows[2] + flows[3]));
     }
     template <class Visit>
     void for_each_member(int64_t aggregate, const Visit& visit) const {
@@ -242,7 +250,7 @@ private:
     template <class Visit>
     void for_each(int64_t level, const Visit& visit) const {
         const int64_t first = c->first[level], last = c->first[level + 1], blocks = (last - first + ROWS - 1) / ROWS;
-        const int64_t work = 4 * (c->entries[last] - c->entries[first]);
+        const int64_t work = 4 * LINKS * (c->entries[last] - c->entries[first]);
         POISSON_THREADS(block, blocks, work, (), ()) {
             const int64_t stop = std::min(last, first + (block + 1) * ROWS);
             for (int64_t n = first + block * ROWS; n < stop; ++n) visit(n);
@@ -251,7 +259,7 @@ private:
 
     const poisson_clusters* c;
     const int64_t nodes;
-    double *const f, *const x;
+    double *const f, *const x, *const rest;
 };
 
 template <class T>

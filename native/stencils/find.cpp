@@ -117,8 +117,10 @@ public:
         });
     }
 
-    // The members, starts and factors of the groups of two to `most` nodes that something holds; how many there are.
-    int64_t write(double damping, double least, int64_t most, int32_t* members, int64_t* starts, double* factors) {
+    // The members, starts and factors of the groups of `fewest` to `most` nodes that something holds; how many there
+    // are.
+    int64_t write(double damping, double least, int64_t fewest, int64_t most, int32_t* members, int64_t* starts,
+                  double* factors) {
         // The least node of each group gets its size, what holds it, and its diagonal, in the order of the nodes.
         for_each_member([&](int64_t n, int32_t group) {
             if (n == group) {
@@ -136,7 +138,7 @@ public:
         for_each_part([&](int part, int64_t first, int64_t last) {
             for (int64_t n = first; n < last; ++n) {
                 if (groups[n] != n) continue;
-                if (sizes[n] < 2 || sizes[n] > most || !(loose[n] > least * roots[n])) sizes[n] = 0;
+                if (sizes[n] < fewest || sizes[n] > most || !(loose[n] > least * roots[n])) sizes[n] = 0;
                 before[part + 1].groups += sizes[n] > 0;
                 before[part + 1].members += sizes[n];
             }
@@ -212,30 +214,28 @@ private:
 };
 
 template <class C>
-poisson_status find(const poisson_stencil* s, double threshold, double damping, double least, int32_t* members,
-                    int64_t* starts, double* factors, int64_t* count) {
+poisson_status find(const poisson_stencil* s, double threshold, double damping, double least, int64_t fewest,
+                    int32_t* members, int64_t* starts, double* factors, int64_t* count) {
     Finder<C> finder(*s, threshold);
     if (!finder) return POISSON_OUT_OF_MEMORY;
     finder.take_roots();
-    if (!finder.join_strong()) {
+    if (!finder.join_strong() && fewest > 1) {
         *count = starts[0] = 0;
         return POISSON_SUCCESS;
     }
     finder.take_loose();
-    *count = finder.write(damping, least, *count, members, starts, factors);
+    *count = finder.write(damping, least, fewest, *count, members, starts, factors);
     return POISSON_SUCCESS;
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) poisson_status poisson_find_clusters(const poisson_stencil* s,
-                                                                                       double threshold, double damping,
-                                                                                       double least, int32_t* members,
-                                                                                       int64_t* starts, double* factors,
-                                                                                       int64_t* count) {
-    if (!s || !s->coefficients || s->offsets > MOST / 2 || !members || !starts || !factors || !count)
+extern "C" __attribute__((visibility("default"))) poisson_status
+poisson_find_clusters(const poisson_stencil* s, double threshold, double damping, double least, int64_t fewest,
+                      int32_t* members, int64_t* starts, double* factors, int64_t* count) {
+    if (!s || !s->coefficients || s->offsets > MOST / 2 || fewest < 1 || !members || !starts || !factors || !count)
         return POISSON_BAD_ARGUMENT;
     use_threads(lattice_of(s));
-    return s->single ? find<float>(s, threshold, damping, least, members, starts, factors, count)
-                     : find<double>(s, threshold, damping, least, members, starts, factors, count);
+    return s->single ? find<float>(s, threshold, damping, least, fewest, members, starts, factors, count)
+                     : find<double>(s, threshold, damping, least, fewest, members, starts, factors, count);
 }

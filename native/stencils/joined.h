@@ -14,10 +14,14 @@ struct Release {
 
 // Memory of the library, which the next search takes again, for values that the threads of the rows work on.
 template <class T>
-std::unique_ptr<T[], Release> some(const Nodes& nodes) {
+std::unique_ptr<T[], Release> some(int64_t rows, int64_t values) {
     void* memory = nullptr;
-    allocate(nodes.rows(), nodes.x.nodes * int64_t(sizeof(T)), &memory);
+    allocate(rows, values * int64_t(sizeof(T)), &memory);
     return std::unique_ptr<T[], Release>(static_cast<T*>(memory));
+}
+template <class T>
+std::unique_ptr<T[], Release> some(const Nodes& nodes) {
+    return some<T>(nodes.rows(), nodes.x.nodes);
 }
 
 // Groups of numbers, known by their least one: which thread joins two first makes no difference to them.

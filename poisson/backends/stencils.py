@@ -96,8 +96,10 @@ class StencilOperations(ABC):
         if backend.array_module is np and math.prod(shape) > SLAB_NODES:
             return median_of_slabs(partial(self._links_along, axis), shape, getattr(backend, "threads", 1))
         positive = self._links_along(axis)
+        if backend.array_module is np or not positive.size:
+            return _median(positive)
         with backend.ordered():
-            return float(backend.array_module.median(positive)) if positive.size else 0.0
+            return float(backend.array_module.median(positive))
 
     def mean_link(self, axis: int) -> float:
         """The geometric mean of these sums; 0 without any."""
@@ -226,7 +228,7 @@ def median_of_slabs(values: Callable[[int, int], Any], array_shape: tuple[int, .
     planes = array_shape[0]
     sample = np.sort(np.concatenate([values(k, k + 1)[::SAMPLED] for k in range(0, planes, -(-planes // SAMPLED))]))
     if sample.size == 0:
-        return float(np.median(every)) if (every := values(0, planes)).size else 0.0
+        return _median(values(0, planes))
     low, high = sample[int(0.45 * sample.size)], sample[int(0.55 * sample.size)]
 
     def sorted_out(start: int, stop: int) -> tuple[list[int], Any]:
@@ -239,12 +241,24 @@ def median_of_slabs(values: Callable[[int, int], Any], array_shape: tuple[int, .
     within = np.concatenate(kept)
     ranks = [(size - 1) // 2, size // 2]
     if ranks[0] < below or ranks[1] >= to_high:  # the sample is unlike the rest
-        return float(np.median(values(0, planes)))
+        return _median(values(0, planes))
     places = [rank - below - at_low for rank in ranks]
     if within.size:
         within.partition(np.clip(places, 0, within.size - 1))
     both = (low if place < 0 else within[place] if place < within.size else high for place in places)
     return float(sum(both) / 2.0)
+
+
+def _median(values: Any) -> float:
+    """The median of values of which none is a NaN, and which change their places; 0 without any.
+
+    numpy.median, which looks for NaN, imports masked arrays for that.
+    """
+    if not values.size:
+        return 0.0
+    ranks = (values.size - 1) // 2, values.size // 2
+    values.partition(ranks)
+    return float((values[ranks[0]] + values[ranks[1]]) / 2.0)
 
 
 SAMPLED = 16

@@ -31,18 +31,33 @@ def checked_settings(
 
     Keys that are left out have their defaults. Raises CaseError with one line for each mistake.
     """
-    from poisson.case.mistakes import Mistakes, validate
-
     # Numbers of Python in the place of NumPy's.
     tables = {
         name: {key: item.item() if isinstance(item, np.generic) else item for key, item in given.items()}
         for name, given in (("solver", solver), ("run", run))
     }
+    settings = as_given(**tables)
+    if settings and not any(clashes(*settings, problem)):
+        return settings
+    # Imported on use: building the models takes longer than many a solve.
+    from poisson.case.mistakes import Mistakes, validate
+
     mistakes = Mistakes()
-    settings, machine = settings_of(validate(tables, mistakes))
-    mistakes.disagree(clashes(settings, machine, problem))
+    settings = settings_of(validate(tables, mistakes))
+    mistakes.disagree(clashes(*settings, problem))
     mistakes.refuse()
-    return settings, machine
+    return settings
+
+
+def as_given(solver: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[SolverSettings, RunSettings] | None:
+    """The settings with these values, if each may stand there as it is; None if the form of a case file has to see."""
+    places = registry.solver_keys()
+    for name, value in solver.items():
+        place = places.get(name)
+        if place is None or not (place.key.takes(value) or (value is None and place.default is None)):
+            return None
+    machine = RunSettings(**run) if "ranks" not in run else None
+    return (SolverSettings().having(**solver), machine) if machine and machine.right else None
 
 
 def settings_of(form: CaseFile) -> tuple[SolverSettings, RunSettings]:

@@ -32,7 +32,7 @@ from poisson.case.tables import (
 from poisson.problem.fields import HDF5_SUFFIXES
 from poisson.solvers import registry
 from poisson.solvers.keys import MAX_COUNT, Key, either
-from poisson.solvers.settings import PRECISIONS
+from poisson.solvers.settings import MAX_THREADS, PRECISIONS
 
 if TYPE_CHECKING:
     BackendName = str
@@ -140,8 +140,8 @@ class RunTable(Table):
     precision: PrecisionName = key(
         "the type of the arrays in the solver loop", either(PRECISIONS), default=PRECISIONS[0]
     )
-    threads: Annotated[int, Field(strict=True, ge=0, le=4096)] = key(
-        "threads of a CPU", "an integer >= 0 and <= 4096; 0 uses all", default=0
+    threads: Annotated[int, Field(strict=True, ge=0, le=MAX_THREADS)] = key(
+        "threads of a CPU", f"an integer >= 0 and <= {MAX_THREADS}; 0 uses all", default=0
     )
     ranks: Ranks = key(
         "the number of processes, or the blocks that the grid is divided into",

@@ -7,7 +7,6 @@ import contextlib
 import gc
 import logging
 import os
-import platform
 import time
 import tomllib
 from collections.abc import Callable, Sequence
@@ -240,15 +239,15 @@ def _concerns(case: Case) -> tuple[Concern, ...]:
 
 def _start_of(path: str, case: Case) -> dict[str, Any]:
     """The first line of a log: the case, and where it is solved."""
+    from poisson.output.record import machine
+
     return {
         "command": "solve",
         "file": path,
         "case": tomllib.loads(case.text),
         "output": case.output.file,
         "version": poisson.__version__,
-        "host": platform.node(),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
+        **machine(),
         "processors": os.cpu_count(),
         "process": os.getpid(),
     }

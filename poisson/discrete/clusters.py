@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.discrete.contracted import GraphCycle, with_diagonal
+from poisson.discrete.contracted import Graph, GraphCycle
 from poisson.mesh.lattice import Lattice
 
 if TYPE_CHECKING:
@@ -175,17 +175,15 @@ def contracted_clusters(
     kept = (joined.sizes <= part * joined.label.size) & (joined.loose > LOOSE * joined.diagonal)
     kept &= np.bincount(joined.label, free.ravel(), kept.size) > 0.0
     number = np.where(kept, np.cumsum(kept) - 1, -1)[joined.label]
-    entries = [(one[across], other[across], values[across]) for here, there, values in joined.links
-               for one, other in [(number[here], number[there])]
-               for across in [(one != other) & (one >= 0) & (other >= 0)]]  # fmt: skip
-    one, other, values = (np.concatenate(each) for each in zip(*entries, strict=True))
-    count = int(np.count_nonzero(kept))
-    graph = with_diagonal(np.append(one, other), np.append(other, one), np.append(values, values), count)
+    entries = [end for here, there, values in joined.links for end in ((here, there, values), (there, here, values))]
+    one, other, links = (np.concatenate(each) for each in zip(*entries, strict=True))
+    # Sums go from node to node, and at each from link to link as the offsets are.
+    order = np.argsort(one, kind="stable")
+    one, other, links = one[order], other[order], links[order]
+    own, beyond, count = number[one], number[other], int(np.count_nonzero(kept))
     # What leaves a group for another of the graph is no excess, and nothing of that cancels.
-    excess: Any = np.bincount(joined.label, joined.excess, kept.size)[kept]
-    for here, there, values in joined.links:
-        for end, beyond in ((here, there), (there, here)):
-            out = (number[end] >= 0) & (number[beyond] < 0)
-            excess += np.bincount(number[end[out]], values[out], count)
+    out, across, members = (own >= 0) & (beyond < 0), (own >= 0) & (beyond >= 0), np.flatnonzero(number >= 0)
+    alone = joined.excess + np.bincount(one[out], links[out], number.size)
+    excess = np.bincount(number[members], alone[members], count)
     groups = joined.groups(stencil.lattice, kept, np.ones(count))
-    return replace(groups, cycle=GraphCycle.of(graph, excess))
+    return replace(groups, cycle=GraphCycle.of(Graph.of(own[across], beyond[across], links[across], excess)))

@@ -11,14 +11,12 @@ links are the sums of the links between them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 OMEGA = 4.0 / 3.0
 """The damping of a sweep; D⁻¹ G has no eigenvalue above 1."""
@@ -31,6 +29,83 @@ STALLED = 0.7
 
 ROUNDING = 1e-13
 """Eigenvalues of D^−½ G D^−½ below this are those of parts that nothing holds."""
+
+
+class Graph(NamedTuple):
+    """Nodes with links between them, each of which stands at both ends, and an excess of at least 0.
+
+    Links are positive, or the matrix is to be positive semidefinite all the same. `starts` (int32 array, shape
+    (nodes + 1,)): where the links of each node begin, and their end. `columns` (int32 array, ascending at each node),
+    `links` (float64 array): the node at the other end of each, and g. `excess` (float64 array, shape (nodes,)): e.
+    """
+
+    starts: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    links: NDArray[np.float64]
+    excess: NDArray[np.float64]
+
+    @staticmethod
+    def of(rows: NDArray[Any], columns: NDArray[Any], values: NDArray[np.float64], excess: Any) -> Graph:
+        """The graph with these links, of which those between the same two nodes add up, in the order in which they are.
+
+        A node has no link to itself.
+        """
+        count, apart = excess.size, rows != columns
+        places, each = np.unique(rows[apart].astype(np.int64) * count + columns[apart], return_inverse=True)
+        starts = np.searchsorted(places, count * np.arange(count + 1)).astype(np.int32)
+        links: Any = np.bincount(each, values[apart], places.size)
+        return Graph(starts, (places % count).astype(np.int32), links, excess)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The node that each link stands at."""
+        return np.repeat(np.arange(self.excess.size), np.diff(self.starts))
+
+
+class Aggregated(NamedTuple):
+    """A graph on aggregates of the nodes of another.
+
+    `groups`, `members` (int32 arrays): where the members of each aggregate begin, ascending, and their end.
+    """
+
+    groups: NDArray[np.int32]
+    members: NDArray[np.int32]
+    graph: Graph
+
+
+def aggregates(graph: Graph) -> Aggregated:
+    """The graph on aggregates of nodes: roots have no neighbour in common, and every node joins one near it.
+
+    A node becomes a root if its number, in an order that has nothing to do with the grid, is the largest among those of
+    nodes within two links that are still free.
+    """
+    count, rows, beside = graph.excess.size, graph.rows, graph.columns
+    mixed = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    order = np.empty(count, dtype=np.int64)
+    order[np.argsort(mixed, kind="stable")] = np.arange(1, count + 1)
+
+    def largest_near(values: NDArray[Any]) -> NDArray[Any]:
+        near = values.copy()
+        np.maximum.at(near, rows, values[beside])
+        return near
+
+    free, roots = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
+    while free.any():
+        new = free & (largest_near(largest_near(np.where(free, order, 0))) == order)
+        roots |= new
+        free &= ~largest_near(largest_near(new))
+    joined = largest_near(np.where(roots, np.cumsum(roots), 0))
+    # The others have a neighbour that has joined; they follow the strongest link to one.
+    left = np.flatnonzero(joined == 0)
+    entries = np.flatnonzero((joined[rows] == 0) & (joined[beside] > 0))
+    entries = entries[np.lexsort((abs(graph.links[entries]), rows[entries]))]
+    last = np.diff(rows[entries], append=-1) != 0
+    aggregate = joined - 1
+    aggregate[left] = joined[beside[entries[last]]] - 1
+    groups = np.append(0, np.cumsum(np.bincount(aggregate))).astype(np.int32)
+    excess: Any = np.bincount(aggregate, graph.excess)
+    coarse = Graph.of(aggregate[rows], aggregate[beside], graph.links, excess)
+    return Aggregated(groups, np.argsort(aggregate, kind="stable").astype(np.int32), coarse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,51 +135,32 @@ class GraphCycle:
         return self.levels[-1]
 
     @staticmethod
-    def of(graph: csr_array, excess: NDArray[np.float64]) -> GraphCycle:
-        """The cycle for a graph with an excess of at least 0.
-
-        `graph`: the links, symmetric, with an entry for each node itself whose value does not count. They are
-        positive, or the matrix is to be positive semidefinite all the same.
-        """
+    def of(graph: Graph, aggregated: Callable[[Graph], Aggregated] = aggregates) -> GraphCycle:
+        """The cycle for a graph, with the next graphs as `aggregates` makes them, or a backend."""
         tables: list[tuple[NDArray[Any], ...]] = []
         levels, inverse = [0], None
         while True:
-            count, first = excess.size, levels[-1]
-            rows = np.repeat(np.arange(count), np.diff(graph.indptr))
-            apart = rows != graph.indices
-            rows, columns, links = rows[apart], graph.indices[apart], graph.data[apart]
-            held = np.bincount(rows, links, count) + excess
-            sizes = abs(held) + np.bincount(rows, abs(links), count)
+            count, first, rows = graph.excess.size, levels[-1], graph.rows
+            held = np.bincount(rows, graph.links, count) + graph.excess
+            sizes = abs(held) + np.bincount(rows, abs(graph.links), count)
             sweeps = OMEGA / np.where(sizes > 0.0, sizes, np.inf)
-            lengths = np.bincount(rows, minlength=count)
             levels.append(first + count)
-            if count <= DENSE:
-                inverse = _inverse(
-                    np.diag(held) - np.bincount(rows * count + columns, links, count**2).reshape(count, count)
-                )
-            elif (aggregate := _aggregates(graph)).max() < STALLED * count:
-                members = np.argsort(aggregate, kind="stable") + first
-                tables.append((lengths, columns + first, links, excess, sweeps, np.bincount(aggregate), members))
-                excess = np.bincount(aggregate, excess).astype(np.float64)
-                graph = with_diagonal(aggregate[rows], aggregate[columns], links, excess.size)
-                continue
+            table = np.diff(graph.starts), graph.columns + first, graph.links, graph.excess, sweeps
             none = np.zeros(0, np.int32)
-            tables.append((lengths, columns + first, links, excess, sweeps, none, none))
+            if count <= DENSE:
+                links = np.bincount(rows * count + graph.columns, graph.links, count**2)
+                inverse = _inverse(np.diag(held) - links.reshape(count, count))
+            elif (coarse := aggregated(graph)).graph.excess.size < STALLED * count:
+                tables.append((*table, np.diff(coarse.groups), coarse.members + first))
+                graph = coarse.graph
+                continue
+            tables.append((*table, none, none))
             break
         joined = [np.concatenate(each) for each in zip(*tables, strict=True)]
         starts, groups = (np.append(0, np.cumsum(joined[place])).astype(np.int32) for place in (0, 5))
         ends, within = (joined[place].astype(np.int32) for place in (1, 6))
         single = [joined[place].astype(np.float32) for place in (2, 3, 4)]
         return GraphCycle(tuple(levels), starts, ends, single[0], single[1], single[2], groups, within, inverse)
-
-
-def with_diagonal(rows: Any, columns: Any, values: Any, count: int) -> csr_array:
-    """The matrix of these entries, whose values add up, and one of 0 for each node."""
-    from scipy import sparse
-
-    every = np.arange(count)
-    places = np.concatenate([rows, every]), np.concatenate([columns, every])
-    return sparse.csr_array((np.concatenate([values, np.zeros(count)]), places), shape=(count, count))
 
 
 def _inverse(graph: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -115,36 +171,3 @@ def _inverse(graph: NDArray[np.float64]) -> NDArray[np.float64]:
     kept = values > ROUNDING
     found: NDArray[np.float64] = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T / np.outer(root, root)
     return found
-
-
-def _aggregates(graph: csr_array) -> NDArray[np.int64]:
-    """The number of the aggregate of each node: roots have no neighbour in common, and every node joins one near it.
-
-    A node becomes a root if its number, in an order that has nothing to do with the grid, is the largest among those of
-    nodes within two links that are still free.
-    """
-    count, starts, beside = graph.shape[0], graph.indptr[:-1], graph.indices
-    mixed = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    order = np.empty(count, dtype=np.int64)
-    order[np.argsort(mixed, kind="stable")] = np.arange(1, count + 1)
-
-    def largest_near(values: NDArray[Any]) -> NDArray[Any]:
-        near: NDArray[Any] = np.maximum.reduceat(values[beside], starts)
-        return near
-
-    free, roots = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
-    while free.any():
-        new = free & (largest_near(largest_near(np.where(free, order, 0))) == order)
-        roots |= new
-        free &= ~largest_near(largest_near(new))
-    number = np.where(roots, np.cumsum(roots), 0)
-    joined = largest_near(number)
-    # The others have a neighbour that has joined; they follow the strongest link to one.
-    left = np.flatnonzero(joined == 0)
-    rows = np.repeat(np.arange(count), np.diff(graph.indptr))
-    entries = np.flatnonzero((joined[rows] == 0) & (joined[beside] > 0))
-    entries = entries[np.lexsort((abs(graph.data[entries]), rows[entries]))]
-    last = np.diff(rows[entries], append=-1) != 0
-    result = joined.copy()
-    result[left] = joined[beside[entries[last]]]
-    return result - 1

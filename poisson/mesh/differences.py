@@ -15,10 +15,12 @@ are exact for polynomials up to degree p. The weights are the derivatives of the
 rational arithmetic.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,9 @@ from poisson.mesh.axis import plain_rules
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice, OnLattice
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 ORDERS = (2, 4, 6, 8)
 """The orders of accuracy that there are."""
@@ -67,7 +72,7 @@ class Differences(OnLattice):
     @staticmethod
     def uniform(
         shape: tuple[int, ...], spacing: tuple[float, ...], periodic: tuple[bool, ...], order: int = 2
-    ) -> "Differences":
+    ) -> Differences:
         """The differences of an order on equally spaced nodes: `Lattice.uniform`."""
         return Differences(Lattice.uniform(shape, spacing, plain_rules(*periodic)), order)
 
@@ -136,6 +141,8 @@ def derivative_weights(offsets: range) -> tuple[Fraction, ...]:
     `offsets`: of integers, 0 among them. Returns: the weights, exact for polynomials of a degree below the number of
     offsets.
     """
+    from fractions import Fraction  # on use, as it takes two milliseconds
+
     others = [offset for offset in offsets if offset]
     weights = {
         j: Fraction(math.prod(-k for k in others if k != j), j * math.prod(j - k for k in others if k != j))

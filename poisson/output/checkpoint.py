@@ -17,6 +17,7 @@ from poisson.errors import CaseError, OutputError
 from poisson.output.description import describe_apart
 from poisson.output.hdf5 import is_result
 from poisson.output.reading import EDITED, damaged, read
+from poisson.output.record import THEN
 from poisson.solvers.status import Status
 from poisson.words import quantity
 
@@ -31,9 +32,6 @@ for rounding."""
 
 FREE_AT_THE_END = ("output.file", "output.checkpoint_every", *MACHINE)
 """The keys that may differ where the result is already there."""
-
-THEN = ", then "
-"""Between the method that was chosen and the one that went on."""
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 AGAIN = "solve_again"
 """In `Record.times`: the solver loop in another solve, whose kernels are compiled and whose memory is touched."""
+
+THEN = ", then "
+"""Between the method that was chosen and the one that went on."""
 
 FIELD_NOTES = {
     "u": "solution u",
@@ -49,6 +53,13 @@ FIELD_POWERS = {
     "E": (1, -1),
 }
 """Their units, as powers of the unit of u and of that of length."""
+
+
+def machine() -> dict[str, str]:
+    """The host, its system and Python; `platform.platform` starts a program for the same."""
+    known, library = platform.uname(), "".join(platform.libc_ver())
+    parts = known.system, known.release, known.machine, *(("with", library) if library else ())
+    return {"host": known.node, "platform": "-".join(parts), "python": platform.python_version()}
 
 
 def field_note(name: str, units: Units) -> tuple[str, str]:

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson import apart
 from poisson.errors import CaseError, PackageMissing, PoissonError
 from poisson.mesh.axis import Axis
 from poisson.mesh.axis_transfer import cubic
@@ -165,6 +164,8 @@ class FieldFile:
 
     def _try_apart(self, index: tuple[slice, ...] | None) -> None:
         """Make sure that the HDF5 library survives the file, and that a part of its values can be had from it."""
+        from poisson import apart  # on use, as it takes three milliseconds
+
         ends = None if index is None else [[part.start, part.stop] for part in index]
         try:
             mistake = apart.call("poisson.problem.fields:tried", os.fspath(self.path), self.dataset, ends)
@@ -454,6 +455,8 @@ def tried(path: str, name: str, ends: Sequence[Range] | None) -> str:
 
     What is wrong with the file otherwise is for the one who opens it next.
     """
+    from poisson import apart
+
     with suppress(Exception), FieldFile(Path(path), name)._open_dataset() as dataset:
         if ends is None or dataset.chunks is None:
             return ""

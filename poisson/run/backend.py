@@ -10,7 +10,6 @@ import numpy as np
 from poisson import backends
 from poisson.backends import registry as backend_registry
 from poisson.backends.base import Backend
-from poisson.backends.gpu.failures import failure
 from poisson.backends.registry import AUTO
 from poisson.errors import BackendFailed, BackendUnavailable, ResourceError
 from poisson.run.devices import communicator_for, take_place
@@ -39,6 +38,8 @@ def next_backend(error: Exception, local: Backend, request: Request) -> NextBack
 
     Raises the error, in one line, if there is no other backend, or the error is none of a backend.
     """
+    from poisson.backends.gpu.failures import failure
+
     found = failure(error) or error
     short = isinstance(found, (ResourceError, MemoryError))
     if (

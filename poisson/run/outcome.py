@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +19,7 @@ from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import RADIUS
-from poisson.output.record import CHARGE, FLUX, FORCES, ErrorNorms, all_finite
+from poisson.output.record import CHARGE, FLUX, FORCES, ErrorNorms, all_finite, machine
 from poisson.problem.arrays import brought
 from poisson.problem.arrays import host as brought_to_host
 from poisson.problem.expressions import Expression
@@ -299,9 +298,7 @@ def _origin(setup: Setup) -> dict[str, str | int | float]:
     """The common part of the origin of all solves with a set-up."""
     return {
         "version": poisson.__version__,
-        "host": platform.node(),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
+        **machine(),
         "numpy": np.__version__,
         "backend": setup.backend.name,
         "device": setup.backend.device,

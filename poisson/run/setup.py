@@ -20,7 +20,7 @@ from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.samples import Samples
 from poisson.discrete.share import numbers_of, pieces_of
 from poisson.mesh.differences import Differences
-from poisson.output.checkpoint import THEN
+from poisson.output.record import THEN
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.run.result_fields import FEW_NODES

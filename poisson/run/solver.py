@@ -27,7 +27,6 @@ from poisson.problem.problem import Problem, no_problem
 from poisson.run import distribution, interrupts
 from poisson.run.backend import NextBackend, next_backend
 from poisson.run.batch import solve_together
-from poisson.run.checkpoints import Checkpoints
 from poisson.run.concerns import warn_of_concerns
 from poisson.run.exclusive import Exclusive
 from poisson.run.loader import Loader, sources_of
@@ -45,6 +44,7 @@ from poisson.solvers.stopping import Later, Observer
 
 if TYPE_CHECKING:
     from poisson.problem.bodies import Body
+    from poisson.run.checkpoints import Checkpoints
     from poisson.run.conductors import Floating
 
 CTRL_C = (signal.SIGINT,)

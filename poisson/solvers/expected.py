@@ -2,7 +2,6 @@
 """The knowledge of ``method = "auto"`` about a problem and the machine, and the offers of methods."""
 
 import math
-import statistics
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -279,7 +278,7 @@ def _bandwidth(backend: Backend, values: int) -> tuple[float, bool]:
         times: list[float] = []
         while len(times) < 3 or (len(times) < MOST_PROBES and sum(times) < PROBE_SECONDS):
             times.append(backend.seconds(call))
-        least, middle = (max(each, LEAST_SECONDS) for each in (min(times), statistics.median(times)))
+        least, middle = (max(each, LEAST_SECONDS) for each in (min(times), sorted(times)[len(times) // 2]))
         return min(moved / least, probe.pace.highest), middle <= UNSTEADY * least
     except (PoissonError, MemoryError):
         return SLOW, False

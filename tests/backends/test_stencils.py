@@ -6,7 +6,7 @@ Covers poisson.backends.numpy_stencils, poisson.discrete.full_stencil and poisso
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +22,7 @@ from poisson import backends
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.stencils import median_of_slabs
 from poisson.discrete import reference
+from poisson.discrete.contracted import GraphCycle
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of, star
 from poisson.discrete.operator import Operator
 from poisson.errors import GridError
@@ -471,6 +472,28 @@ def test_clusters_that_the_library_finds_are_those_of_the_specification(threads:
                 assert np.array_equal(found.nodes, expected.nodes) and np.array_equal(found.starts, expected.starts)
                 np.testing.assert_allclose(found.factors, expected.factors, rtol=1e-12)
                 assert found.size == expected.size
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_graphs_of_clusters_that_the_library_makes_have_the_bits_of_the_specification(threads: int) -> None:
+    """With all their aggregates, on every kind of faces, also where nodes without a group are beside others."""
+    backend, numpy, graphs = backends.create("openmp", np.float64, threads), NumpyBackend(np.float64), set()
+    for shape, rules in [*GRIDS, ((400, 300), (Rule.WRAP, Rule.WRAP, Rule.FIXED, Rule.MIRROR))]:
+        full = stencil_on(grid_operator(shape, rules).lattice, np.float32, jump=4.0, holes=-0.8, negative=-0.9)
+        links = np.asarray(full.coefficients)[1:]
+        links[random_array(links.shape, np.float64, 8) < -0.8] = 0.0
+        for stencil, dtype in ((full, np.float32), (along_axes(full), np.float64)):
+            arrays = backend.companion(dtype).from_host(np.asarray(stencil.coefficients))
+            for threshold, part in ((0.05, 1.0), (0.05, 0.1), (0.4, 1.0), (1.0, 0.0)):
+                expected = numpy.bind(stencil).contracted_clusters(threshold, part)
+                found = backend.bind(replace(stencil, coefficients=arrays)).contracted_clusters(threshold, part)
+                assert np.array_equal(found.nodes, expected.nodes) and np.array_equal(found.starts, expected.starts)
+                assert found.cycle is not None and expected.cycle is not None and found.count == expected.count
+                for field in fields(GraphCycle):
+                    pair = (getattr(cycle, field.name) for cycle in (found.cycle, expected.cycle))
+                    assert np.array_equal(*pair), field.name
+                graphs.add(len(found.cycle.levels))
+    assert graphs >= {2, 3, 5, 6}
 
 
 def test_the_library_has_the_same_bits_for_every_number_of_threads() -> None:

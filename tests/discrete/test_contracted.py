@@ -13,7 +13,7 @@ from support.operators import random_array
 
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.clusters import Clusters
-from poisson.discrete.contracted import DENSE, GraphCycle, with_diagonal
+from poisson.discrete.contracted import DENSE, Graph, GraphCycle
 from poisson.mesh.boundary import Rule
 
 F, M, W = Rule.FIXED, Rule.MIRROR, Rule.WRAP
@@ -32,37 +32,42 @@ def matrix_of(cycle: GraphCycle) -> NDArray[np.float64]:
     return np.stack(columns, axis=1)
 
 
-def graph_of(nodes: int, jump: float) -> sparse.csr_array:
+def graph_of(nodes: int, jump: float, excess: float | NDArray[np.float64]) -> Graph:
     """Random links of 10^±jump on a square of nodes, and a hub that has a link to one node in four."""
     numbers = np.arange(nodes * nodes).reshape(nodes, nodes)
     pairs = [(numbers[1:], numbers[:-1]), (numbers[:, 1:], numbers[:, :-1]), (numbers[::2, ::2], 0 * numbers[::2, ::2])]
     one, other = (np.concatenate([pair[end].ravel() for pair in pairs]) for end in (0, 1))
     one, other = one[one != other], other[one != other]
     values = 10.0 ** (jump * random_array((one.size,), np.float64, 1))
-    return with_diagonal(np.append(one, other), np.append(other, one), np.append(values, values), numbers.size)
+    places = np.append(one, other), np.append(other, one)
+    return Graph.of(*places, np.append(values, values), np.zeros(numbers.size) + excess)
 
 
-def dense_of(graph: sparse.csr_array, excess: float) -> NDArray[np.float64]:
-    links = graph.toarray()
-    return np.diag(links.sum(axis=1) + excess) - links
+def links_of(graph: Graph) -> NDArray[np.float64]:
+    return sparse.csr_array((graph.links, graph.columns, graph.starts)).toarray()
+
+
+def dense_of(graph: Graph) -> NDArray[np.float64]:
+    links = links_of(graph)
+    return np.diag(links.sum(axis=1) + graph.excess) - links
 
 
 @pytest.mark.parametrize("excess", [1.0, 0.0])
 def test_a_small_graph_is_solved_directly(excess: float) -> None:
     """With no excess by the pseudo-inverse of the matrix scaled to a diagonal of 1."""
-    graph = graph_of(6, 1.0)
-    assert graph.shape[0] <= DENSE
-    dense, cycle = dense_of(graph, excess), matrix_of(GraphCycle.of(graph, np.full(36, excess)))
+    graph = graph_of(6, 1.0, excess)
+    assert graph.excess.size <= DENSE
+    dense, cycle = dense_of(graph), matrix_of(GraphCycle.of(graph))
     np.testing.assert_allclose(dense @ cycle @ dense, dense, rtol=0, atol=1e-5 * dense.max())
 
 
 @pytest.mark.parametrize(("nodes", "least"), [(12, 0.27), (40, 0.17)])
 def test_the_cycle_is_a_symmetric_part_of_the_inverse(nodes: int, least: float) -> None:
     """As any cycle with products as coarse operators, it takes from 0 to all of an error, and here at least so much."""
-    graph = graph_of(nodes, 0.0)
-    cycle = GraphCycle.of(graph, np.full(nodes**2, 1e-3))
+    graph = graph_of(nodes, 0.0, 1e-3)
+    cycle = GraphCycle.of(graph)
     assert len(cycle.levels) - 1 >= 2
-    found, dense = matrix_of(cycle), dense_of(graph, 1e-3)
+    found, dense = matrix_of(cycle), dense_of(graph)
     np.testing.assert_allclose(found, found.T, rtol=0, atol=1e-6 * np.abs(found).max())
     root = np.linalg.cholesky(dense)
     values = np.linalg.eigvalsh(root.T @ found @ root)
@@ -73,21 +78,22 @@ def test_the_cycle_is_a_symmetric_part_of_the_inverse(nodes: int, least: float) 
 def test_nodes_without_links_are_left_to_the_last_sweep() -> None:
     """Aggregation joins none of them: one graph, 2 ω − ω² = 8/9 over the diagonal."""
     none = np.zeros(0, dtype=int)
-    cycle = GraphCycle.of(with_diagonal(none, none, np.zeros(0), 60), np.arange(1.0, 61.0))
+    cycle = GraphCycle.of(Graph.of(none, none, np.zeros(0), np.arange(1.0, 61.0)))
     assert cycle.levels == (0, 60) and cycle.inverse is None
     np.testing.assert_allclose(matrix_of(cycle), np.diag(8.0 / 9.0 / np.arange(1.0, 61.0)), rtol=1e-6, atol=1e-7)
 
 
 def test_coarse_graphs_are_products_with_the_indicators_of_aggregates() -> None:
     """Tᵀ G T, whose excess is the sum of that of the members; each node has one aggregate, with few others."""
-    graph, excess = graph_of(12, 1.0), np.arange(1.0, 145.0)
-    cycle = GraphCycle.of(graph, excess)
+    excess = np.arange(1.0, 145.0)
+    graph = graph_of(12, 1.0, excess)
+    cycle = GraphCycle.of(graph)
     first, second = (slice(*ends) for ends in itertools.pairwise(cycle.levels[:3]))
     ends = cycle.groups[: second.stop - second.start + 1]
     assert np.array_equal(np.sort(cycle.members[: ends[-1]]), np.arange(144)) and np.diff(ends).min() >= 1
     tie = np.zeros((144, ends.size - 1))
     tie[cycle.members[: ends[-1]], np.repeat(np.arange(ends.size - 1), np.diff(ends))] = 1.0
-    links = tie.T @ graph.toarray() @ tie
+    links = tie.T @ links_of(graph) @ tie
     np.fill_diagonal(links, 0.0)
     found = np.zeros_like(links)
     entries = slice(cycle.starts[second.start], cycle.starts[second.stop])

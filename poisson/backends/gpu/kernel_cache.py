@@ -8,7 +8,6 @@ read-only, as on the nodes of many clusters, both end with an error of the file 
 import logging
 import os
 import sys
-import tempfile
 from importlib.util import find_spec
 
 FOLDER_VARIABLE = "CUPY_CACHE_DIR"
@@ -35,6 +34,8 @@ def prepare() -> None:
     folder = _folder()
     if folder in _tried:  # on some disks a trial takes 15 ms
         return
+    import tempfile  # on use, as it takes two milliseconds
+
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as trial:

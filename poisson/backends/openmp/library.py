@@ -209,12 +209,18 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "star": (_STATUS, (_OPERATOR, c_int32, c_int32, c_void_p, c_void_p, c_int32, c_void_p)),
     "find_parts": (_STATUS, (_OPERATOR, c_double, *(c_void_p,) * 3)),
     "round_weights": (_STATUS, (POINTER(WeightedStructure), c_void_p, c_void_p)),
-    "find_clusters": (_STATUS, (POINTER(StencilStructure), *(c_double,) * 3, *(c_void_p,) * 3, POINTER(c_int64))),
+    "find_clusters": (
+        _STATUS,
+        (POINTER(StencilStructure), *(c_double,) * 3, c_int64, *(c_void_p,) * 3, POINTER(c_int64)),
+    ),
+    "contract_clusters": (_STATUS, (POINTER(StencilStructure), c_int64, *(c_void_p,) * 6)),
+    "aggregate_graph": (_STATUS, (c_int64, *(c_void_p,) * 10, POINTER(c_int64))),
 }
 OF_HOST = {
     *("solve_many", "transform", "to_modes", "from_modes", "divide", "tridiagonal", "condense", "chains"),
     *("to_faces", "add_faces", "round_weights"),
-    *("divergence", "subtract_gradient", "find_clusters", "find_parts", "star", "take", "integrate", "certify"),
+    *("divergence", "subtract_gradient", "find_clusters", "contract_clusters", "aggregate_graph", "find_parts", "star"),
+    *("take", "integrate", "certify"),
 }
 OF_HOST |= {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters)}
 """The functions that work on memory of the host, here and in the tables behind: a library for a GPU has none."""

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ctypes import byref, c_int32, c_int64
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +25,7 @@ from poisson.backends.openmp.library import (
 from poisson.backends.openmp.tables import tables_of
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
 from poisson.discrete.clusters import DAMPING, LOOSE, Clusters
+from poisson.discrete.contracted import Aggregated, Graph, GraphCycle
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.errors import GridError
@@ -37,6 +41,9 @@ KINDS = [np.dtype(kind) for kind in (np.float64, np.float32, np.uint16)]
 
 STRIP = 16384
 """Nodes of a strip, about, whose sums one thread adds up."""
+
+PACK = 4
+"""Links of a node of a graph that the library works on together: most nodes have no more."""
 
 
 def _lattice(backend: OpenmpBackend, lattice: Lattice) -> OperatorStructure:
@@ -70,13 +77,23 @@ class OpenmpStencil(StencilOperations):
         self.structure = byref(_stencil(backend, stencil))
 
     def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
+        return self._groups(2, threshold, part)
+
+    def contracted_clusters(self, threshold: float, part: float = 1.0) -> Clusters:
+        groups = self._groups(1, threshold, part)
+        graph = _room(groups.count, 2 * len(self.stencil.offsets) * groups.nodes.size)
+        library, members = self.backend._library, _places(groups.nodes, groups.starts)
+        library.poisson_contract_clusters(self.structure, groups.count, *members, *_places(*graph))
+        return replace(groups, cycle=GraphCycle.of(_used(graph, groups.count), partial(_aggregates, library)))
+
+    def _groups(self, fewest: int, threshold: float, part: float) -> Clusters:
+        """The groups of so many nodes or more."""
         lattice = self.stencil.lattice
         count = c_int64(int(part * lattice.nodes))  # at first the most members of a group
-        nodes, factors = np.empty(lattice.nodes, np.int32), np.empty(lattice.nodes // 2)
+        nodes, factors = np.empty(lattice.nodes, np.int32), np.empty(lattice.nodes // fewest)
         starts = np.empty(factors.size + 1, np.int64)
-        places = (array.ctypes.data for array in (nodes, starts, factors))
         find = self.backend._library.poisson_find_clusters
-        find(self.structure, threshold, DAMPING, LOOSE, *places, byref(count))
+        find(self.structure, threshold, DAMPING, LOOSE, fewest, *_places(nodes, starts, factors), byref(count))
         starts = starts[: count.value + 1].copy()
         return Clusters(lattice, nodes[: starts[-1]].copy(), starts, factors[: count.value].copy())
 
@@ -137,6 +154,30 @@ class OpenmpClusters(ClusterOperations):
         return {"places": places, "starts": clusters.starts.astype(np.int32), "factors": clusters.factors}
 
 
+def _places(*arrays: NDArray[Any]) -> Iterator[int]:
+    """The addresses of arrays."""
+    return (array.ctypes.data for array in arrays)
+
+
+def _room(nodes: int, links: int) -> Graph:
+    """A graph that the library can write."""
+    return Graph(np.empty(nodes + 1, np.int32), np.empty(links, np.int32), np.empty(links), np.empty(nodes))
+
+
+def _used(graph: Graph, nodes: int) -> Graph:
+    """The part of such a graph that the library has written."""
+    links = graph.starts[nodes]
+    return Graph(graph.starts[: nodes + 1], graph.columns[:links], graph.links[:links], graph.excess[:nodes])
+
+
+def _aggregates(library: Any, graph: Graph) -> Aggregated:
+    """`poisson.discrete.contracted.aggregates` by the library."""
+    nodes, count = graph.excess.size, c_int64()
+    groups, members, coarse = np.empty(nodes + 1, np.int32), np.empty(nodes, np.int32), _room(nodes, graph.links.size)
+    library.poisson_aggregate_graph(nodes, *_places(*graph, groups, members, *coarse), byref(count))
+    return Aggregated(groups[: count.value + 1], members, _used(coarse, count.value))
+
+
 def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArray[Any]]:
     """The tables of groups with a cycle; their first nodes ascend."""
     cycle, nodes, starts = clusters.cycle, clusters.nodes, clusters.starts
@@ -170,12 +211,23 @@ def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArra
     labels[nodes] = np.repeat(of_run.astype(np.uint16), np.diff(run, append=nodes.size))
     return {
         "first": np.array(cycle.levels, np.int32),
-        "entries": cycle.starts,
-        **{name: getattr(cycle, name) for name in ("columns", "links", "excess", "sweeps", "groups", "members")},
+        **_packed(cycle),
+        **{name: getattr(cycle, name) for name in ("excess", "sweeps", "groups", "members")},
         "inverse": np.zeros(0) if cycle.inverse is None else cycle.inverse.ravel(),
-        "values": np.empty(cycle.nodes + max(cycle.nodes, clusters.count + hosts.size)),
+        "values": np.empty(cycle.nodes + max(2 * cycle.nodes, clusters.count + hosts.size)),
         "labels": labels,
         "firsts": firsts.astype(np.int32),
         "guests": guests.astype(np.int32),
         "hosts": hosts,
     }
+
+
+def _packed(cycle: GraphCycle) -> dict[str, NDArray[Any]]:
+    """The links of each node in packs, the last of which is filled up by zeros."""
+    packs = -(-np.diff(cycle.starts) // PACK)
+    entries = np.append(0, np.cumsum(packs)).astype(np.int32)
+    columns = np.repeat(np.arange(cycle.nodes, dtype=np.int32), PACK * packs)
+    links = np.zeros(columns.size, dtype=np.float32)
+    places = np.arange(cycle.columns.size) + np.repeat(PACK * entries[:-1] - cycle.starts[:-1], np.diff(cycle.starts))
+    columns[places], links[places] = cycle.columns, cycle.links
+    return {"entries": entries, "columns": columns, "links": links}
