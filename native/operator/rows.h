@@ -274,7 +274,7 @@ constexpr int64_t TOGETHER = 4;
 template <class M, bool STREAM, class T, class O>
 __attribute__((noinline)) void visit_together(const Local<T>& a, const T* u, const T* f, O* out,
                                               const Factors<T>& factors, Sums& sums) {
-    constexpr int64_t G = TOGETHER, AHEAD = 1024 / sizeof(T);
+    constexpr int64_t G = TOGETHER, AHEAD = 512 / sizeof(T);
     const int64_t pitch = a.pitch, last = a.nx - 1, last_pack = last / LANES * LANES;
     // The value at an end of a row.
     const auto end_value = [&](int64_t g, int64_t i, Sums& into) {
