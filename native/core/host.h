@@ -34,6 +34,8 @@ inline Unit<T> unit(T value) {
 
 // Three planes of a block of rows fill about a third of a megabyte, the better part of a core's L2 cache.
 constexpr int64_t BLOCK_BYTES = 131072, PLANES = 32;
+// Rows of a tile in 2D: some are computed together.
+constexpr int64_t TILE_ROWS = 8;
 
 // The tiles of the nodes of an operator. They do not depend on the number of threads, so neither do the sums that are
 // made tile by tile.
@@ -46,7 +48,7 @@ struct Tiling {
           mid(a.dimension == 3 ? a.ny : 1),
           slowest(a.dimension == 3 ? a.nz : a.ny),
           block(BLOCK_BYTES / (a.pitch * int64_t(sizeof(T)))),
-          march(a.dimension == 3 ? PLANES : 1) {
+          march(a.dimension == 3 ? PLANES : TILE_ROWS) {
         block = block < 1 ? 1 : block;
         blocks = (mid + block - 1) / block;
         bands = (slowest + march - 1) / march;

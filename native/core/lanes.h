@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__AVX__)
 #include <immintrin.h>
@@ -42,6 +43,53 @@ inline Pack<T, N> lane_numbers() {
 template <class T, class P>
 inline void store(T* to, P pack) {
     std::memcpy(to, &pack, sizeof pack);
+}
+
+// The neighbours on one side of the nodes at `at`, which are `here`, from the pack before or behind them. Loads that
+// cross a cache line cost more than shuffles, where one instruction shuffles a pack.
+#ifdef __AVX512VL__
+#ifdef __clang__
+#define POISSON_LANES_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define POISSON_LANES_OF(a, b, ...) __builtin_shuffle(a, b, decltype(a < b){__VA_ARGS__})
+#endif
+template <class T, class P>
+inline P left_of(const T*, P before, P here) {
+    if constexpr (sizeof here == 8 * sizeof(T))
+        return POISSON_LANES_OF(before, here, 7, 8, 9, 10, 11, 12, 13, 14);
+    else
+        return POISSON_LANES_OF(before, here, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
+}
+template <class T, class P>
+inline P right_of(const T*, P here, P behind) {
+    if constexpr (sizeof here == 8 * sizeof(T))
+        return POISSON_LANES_OF(here, behind, 1, 2, 3, 4, 5, 6, 7, 8);
+    else
+        return POISSON_LANES_OF(here, behind, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+}
+#else
+template <class T, class P>
+inline P left_of(const T* at, P, P) {
+    return load<sizeof(P) / sizeof(T)>(at - 1);
+}
+template <class T, class P>
+inline P right_of(const T* at, P, P) {
+    return load<sizeof(P) / sizeof(T)>(at + 1);
+}
+#endif
+
+// A pack in another type. Of one in float64 GCC takes each half for itself, apart and together again.
+template <class O, class P>
+inline auto converted(P pack) {
+    constexpr int64_t lanes = sizeof pack / sizeof pack[0];
+#ifdef __AVX512F__
+    if constexpr (lanes == 8 && sizeof pack[0] == 4 && std::is_same_v<O, double>)
+        return Pack<double>(_mm512_maskz_cvtps_pd(0xff, __m256(pack)));
+    else if constexpr (lanes == 8 && sizeof pack[0] == 8 && std::is_same_v<O, float>)
+        return Pack<float>(_mm512_maskz_cvtpd_ps(0xff, __m512d(pack)));
+    else
+#endif
+        return __builtin_convertvector(pack, Pack<O, lanes>);
 }
 
 // 1 / x to a unit or two of rounding; a division of a pack takes as long as a dozen other operations.
@@ -104,16 +152,28 @@ inline void store_fence() {
 #endif
 }
 
+// The larger of what is there and the size of a value, lane by lane.
+template <class P>
+inline P larger_size(P largest, P value) {
+#ifdef __AVX512F__
+    if constexpr (sizeof value == 64 && sizeof value[0] == 4)
+        return P(_mm512_maskz_max_ps(0xffff, _mm512_abs_ps(__m512(value)), __m512(largest)));
+    else if constexpr (sizeof value == 64)
+        return P(_mm512_maskz_max_pd(0xff, _mm512_abs_pd(__m512d(value)), __m512d(largest)));
+#endif
+    const P size = value < P{} ? -value : value;
+    return size > largest ? size : largest;
+}
+
 // The sum of squares and the maximum of what it is given, lane by lane.
 struct PackNorms {
     Pack<double> sum = {}, maximum = {};
 
     template <class T>
     void add(Pack<T> values) {
-        const Pack<double> x = __builtin_convertvector(values, Pack<double>);
-        const Pack<double> size = x < 0.0 ? -x : x;
+        const Pack<double> x = converted<double>(values);
         sum += x * x;
-        maximum = size > maximum ? size : maximum;
+        maximum = larger_size(maximum, x);
     }
     void join(double& total, double& largest) const {
         for (int64_t lane = 0; lane < LANES; ++lane) {

@@ -1,31 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Lines of neighbouring nodes, shifted, taken apart and put together.
+// Lines of neighbouring nodes, taken apart and put together.
 #ifndef POISSON_SHUFFLES_H
 #define POISSON_SHUFFLES_H
 
 #include "multigrid/tiles.h"
 
-// The neighbours on one side of the nodes at `at`. Loads that cross a cache line cost more than shuffles, where one
-// instruction shuffles a line.
-#ifdef __AVX512F__
-#ifdef __clang__
-#define POISSON_LANES_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define POISSON_LANES_OF(a, b, ...) __builtin_shuffle(a, b, decltype(a < b){__VA_ARGS__})
-#endif
-inline Line<double> left_of(const double*, Line<double> before, Line<double> here) {
-    return POISSON_LANES_OF(before, here, 7, 8, 9, 10, 11, 12, 13, 14);
-}
-inline Line<double> right_of(const double*, Line<double> here, Line<double> behind) {
-    return POISSON_LANES_OF(here, behind, 1, 2, 3, 4, 5, 6, 7, 8);
-}
-inline Line<float> left_of(const float*, Line<float> before, Line<float> here) {
-    return POISSON_LANES_OF(before, here, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
-}
-inline Line<float> right_of(const float*, Line<float> here, Line<float> behind) {
-    return POISSON_LANES_OF(here, behind, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
-}
-
+#ifdef __AVX512VL__
 // The even and the odd nodes of two lines.
 inline void take_apart(Line<double> a, Line<double> b, Line<double>& even, Line<double>& odd) {
     even = POISSON_LANES_OF(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
@@ -43,16 +23,6 @@ inline void put_together(Line<double> even, Line<double> odd, Line<double>& a, L
 inline void put_together(Line<float> even, Line<float> odd, Line<float>& a, Line<float>& b) {
     a = POISSON_LANES_OF(even, odd, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     b = POISSON_LANES_OF(even, odd, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-}
-#undef POISSON_LANES_OF
-#else
-template <class T>
-inline Line<T> left_of(const T* at, Line<T>, Line<T>) {
-    return load<WIDE<T>>(at - 1);
-}
-template <class T>
-inline Line<T> right_of(const T* at, Line<T>, Line<T>) {
-    return load<WIDE<T>>(at + 1);
 }
 #endif
 

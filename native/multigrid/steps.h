@@ -102,35 +102,30 @@ struct Bundle {
     }
 };
 
-// The larger of what is there and the size of a value, lane by lane.
-template <class T>
-inline Line<T> larger_size(Line<T> largest, Line<T> value) {
-#ifdef __AVX512F__
-    if constexpr (sizeof(T) == 4)
-        return Line<T>(_mm512_maskz_max_ps(0xffff, _mm512_abs_ps(__m512(value)), __m512(largest)));
-    else
-        return Line<T>(_mm512_maskz_max_pd(0xff, _mm512_abs_pd(__m512d(value)), __m512d(largest)));
-#else
-    const Line<T> size = value < T(0) ? -value : value;
-    return size > largest ? size : largest;
-#endif
-}
-
 // Sum of squares in float64, maximum in the type of the values.
 template <class T>
 struct LineNorms {
     Pack<double> sum = {};
     Line<T> largest = {};
 
-    void add(Line<T> r) {
-        Pack<T> part[WIDE<T> / LANES];
-        static_assert(sizeof part == sizeof r);
-        std::memcpy(part, &r, sizeof r);
-        for (const Pack<T>& pack : part) {
-            const Pack<double> x = __builtin_convertvector(pack, Pack<double>);
-            sum += x * x;
+    // The lines of some rows: of what waits for the lines before there is one addition and one maximum.
+    template <int64_t G>
+    POISSON_INLINE void add(const Line<T> (&r)[G]) {
+        Pack<double> squares = {};
+        Line<T> most = {};
+#pragma GCC unroll 4
+        for (int64_t g = 0; g < G; ++g) {
+            Pack<T> part[WIDE<T> / LANES];
+            static_assert(sizeof part == sizeof r[g]);
+            std::memcpy(part, &r[g], sizeof r[g]);
+            for (const Pack<T>& pack : part) {
+                const Pack<double> x = converted<double>(pack);
+                squares += x * x;
+            }
+            most = larger_size(most, r[g]);
         }
-        largest = larger_size<T>(largest, r);
+        sum += squares;
+        largest = larger_size(largest, most);
     }
     void join(double& total, double& maximum) const {
         for (int64_t lane = 0; lane < LANES; ++lane) total += sum[lane];
@@ -215,6 +210,10 @@ constexpr int SOON = STEP == SWEEP || STEP == NORMED_SWEEP    ? 1
                      : VARIES == REACTION || VARIES == TABLES ? 3
                                                               : 3 + DIMENSION;
 
+// Lines of a row: those between its ends, or there where tables are even; one at an end; and the first one, the first
+// node of which is fixed.
+enum Part { INNER, EVEN, ENDS, FIXED_FIRST };
+
 // A step of G rows. A line before the rows and one behind them are read too. On its own the function gets a loop
 // without spills.
 template <int DIMENSION, Varies VARIES, Step STEP, int64_t G, class T>
@@ -263,7 +262,31 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
             scale_alike[g] = spread<W>(rows.alike_scale[g]);
         }
     }
-    const auto step = [&](int64_t i, auto at_an_end, auto where_even) __attribute__((always_inline)) {
+    // Values go to their place, and the tile's own also to the second one or, if they count, to the norms.
+    const auto put_lines = [&](int64_t i, const Line<T>(&values)[G], bool count) __attribute__((always_inline)) {
+        if (STEP != RESIDUAL_STEP && __builtin_expect(stream, false)) {
+#pragma GCC unroll 4
+            for (int64_t g = 0; g < G; ++g) store_streaming(rows.to[g] + i, values[g]);
+        } else {
+#pragma GCC unroll 4
+            for (int64_t g = 0; g < G; ++g) store(rows.to[g] + i, values[g]);
+        }
+        if constexpr (STEP == RESIDUAL_STEP || STEP == SMOOTHING) {
+            if (uint64_t(i - own) < own_width) {
+                if constexpr (STEP == RESIDUAL_STEP) {
+                    if (count) sums.add(values);
+                } else if (stream_also) {
+#pragma GCC unroll 4
+                    for (int64_t g = 0; g < G; ++g) store_streaming(rows.also[g] + i, values[g]);
+                } else {
+#pragma GCC unroll 4
+                    for (int64_t g = 0; g < G; ++g) store(rows.also[g] + i, values[g]);
+                }
+            }
+        }
+    };
+    const auto step = [&](int64_t i, auto part) __attribute__((always_inline)) {
+        constexpr bool at_an_end = part == ENDS, fixed_first = part == FIXED_FIRST, where_even = part == EVEN;
 #pragma GCC unroll 8
         for (int n = 0; n < COUNT; ++n) __builtin_prefetch(soon[n] + i);
         const Line<T> first = load<W>(rows.centre[0] + i), last = load<W>(rows.centre[G + 1] + i);
@@ -271,6 +294,7 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
         if constexpr (tabulated(VARIES) && !where_even)
             for (int n = 0; n < 3; ++n) along_x[n] = load<W>(rows.along_x[n] + i);
         Line<T> below = first, values[G];
+        [[maybe_unused]] Line<T> residuals[G];
 #pragma GCC unroll 4
         for (int64_t g = 0; g < G; ++g) {
             const T* row = rows.centre[g + 1];
@@ -345,42 +369,44 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
                 value = free ? value : STEP == RESIDUAL_STEP ? Line<T>{} : centre;
                 value = inside ? value : Line<T>{};
                 if constexpr (STEP == NORMED_SWEEP) r = (free & inside) ? r : Line<T>{};
+            } else if constexpr (fixed_first) {
+                value = lane > T(0) ? value : STEP == RESIDUAL_STEP ? Line<T>{} : centre;
             }
-            if constexpr (STEP == NORMED_SWEEP) sums.add(r);
+            if constexpr (STEP == NORMED_SWEEP) residuals[g] = r;
             values[g] = value;
             below = centre;
             before[g] = centre;
             here[g] = behind;
         }
-        if (STEP != RESIDUAL_STEP && __builtin_expect(stream, false)) {
-#pragma GCC unroll 4
-            for (int64_t g = 0; g < G; ++g) store_streaming(rows.to[g] + i, values[g]);
-        } else {
-#pragma GCC unroll 4
-            for (int64_t g = 0; g < G; ++g) store(rows.to[g] + i, values[g]);
-        }
-        if constexpr (STEP == RESIDUAL_STEP || STEP == SMOOTHING) {
-            if (uint64_t(i - own) < own_width) {
-                if constexpr (STEP == RESIDUAL_STEP) {
-#pragma GCC unroll 4
-                    for (int64_t g = 0; g < G; ++g) sums.add(values[g]);
-                } else if (stream_also) {
-#pragma GCC unroll 4
-                    for (int64_t g = 0; g < G; ++g) store_streaming(rows.also[g] + i, values[g]);
-                } else {
-#pragma GCC unroll 4
-                    for (int64_t g = 0; g < G; ++g) store(rows.also[g] + i, values[g]);
-                }
-            }
-        }
+        if constexpr (STEP == NORMED_SWEEP) sums.add(residuals);
+        put_lines(i, values, true);
     };
     const int64_t last_line = columns.width - W;
-    step(0, std::true_type(), std::false_type());
-    if (is_even)
-        for (int64_t i = W; i < last_line; i += W) step(i, std::false_type(), std::bool_constant<VARIES == TABLES>());
+    // Not the sweeps that are to have the bits of `sweep`: with more code around the formula the compiler fuses other
+    // products with sums.
+    constexpr bool APART = VARIES == NOTHING && (STEP == SMOOTHING || STEP == RESIDUAL_STEP);
+    using Inner = std::integral_constant<Part, INNER>;
+    using Even = std::integral_constant<Part, VARIES == TABLES ? EVEN : INNER>;
+    using Ends = std::integral_constant<Part, ENDS>;
+    if (APART && begins && columns.low == 0 && last_line > 0)
+        step(0, std::integral_constant<Part, FIXED_FIRST>());
     else
-        for (int64_t i = W; i < last_line; i += W) step(i, std::false_type(), std::false_type());
-    if (last_line > 0) step(last_line, std::true_type(), std::false_type());
+        step(0, Ends());
+    if (is_even)
+        for (int64_t i = W; i < last_line; i += W) step(i, Even());
+    else
+        for (int64_t i = W; i < last_line; i += W) step(i, Inner());
+    if (last_line == 0) {
+        // The only line is done.
+    } else if (APART && columns.high - columns.start == last_line) {
+        // Axes of 2^n + 1 nodes have a line for the last one alone, which is fixed.
+        Line<T> values[G] = {};
+        if (STEP != RESIDUAL_STEP)
+            for (int64_t g = 0; g < G; ++g) values[g] = lane == T(0) ? here[g] : Line<T>{};
+        put_lines(last_line, values, false);
+    } else {
+        step(last_line, Ends());
+    }
     norms = sums;
 }
 

@@ -82,7 +82,8 @@ struct Blocks : Tiles {
 };
 
 // The tiles of `smooth`: as many as TILES, unless they would march along fewer than MARCH rows or planes, since the
-// nodes around a tile are computed twice; more where rows or planes have more bytes than the caches of a core take.
+// nodes around a tile are computed twice; two from FOR_TWO rows or planes on, for two threads; more where rows or
+// planes have more bytes than the caches of a core take.
 template <int DIMENSION, class T>
 struct SmoothingTiles : Tiles {
     explicit SmoothingTiles(const Local<T>& a) : Tiles(a) {
@@ -90,7 +91,7 @@ struct SmoothingTiles : Tiles {
         cut_columns<T>(a.rule(0) == WRAP ? 1 : divide_up(nx, ROW_BYTES / int64_t(sizeof(T))));
         cut_rows(even(divide_up(mid, std::max<int64_t>(1, PLANE_BYTES / (width * int64_t(sizeof(T)))))));
         const int64_t wanted = divide_up(TILES, columns * blocks);
-        cut_march(even(std::max<int64_t>(1, std::min(wanted, slowest / MARCH))));
+        cut_march(even(std::min(wanted, std::max<int64_t>(slowest / MARCH, slowest < FOR_TWO ? 1 : 2))));
     }
 
 private:
@@ -98,7 +99,7 @@ private:
     static int64_t even(int64_t count) { return count > 1 ? round_up(count, 2) : 1; }
 
     static constexpr int64_t ROW_BYTES = 12288, PLANE_BYTES = 131072, TILES = DIMENSION == 2 ? 16 : 8,
-                             MARCH = DIMENSION == 2 ? 96 : 48;
+                             MARCH = DIMENSION == 2 ? 96 : 48, FOR_TWO = DIMENSION == 2 ? 192 : 64;
 };
 
 #endif

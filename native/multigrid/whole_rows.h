@@ -8,7 +8,7 @@
 #include "multigrid/grids.h"
 #include "multigrid/shuffles.h"
 
-#ifdef __AVX512F__
+#ifdef __AVX512VL__
 
 // The weighted sum of N rows.
 template <int N, class T>
@@ -17,8 +17,7 @@ struct SumOfRows {
     T weight[N];
 
     explicit SumOfRows(const Mix<T>& mix) {
-        std::copy(mix.row, mix.row + N, row);
-        std::copy(mix.weight, mix.weight + N, weight);
+        for (int n = 0; n < N; ++n) row[n] = mix.row[n], weight[n] = mix.weight[n];
     }
     POISSON_INLINE Line<T> line(int64_t i) const {
         constexpr int64_t W = WIDE<T>;
@@ -45,10 +44,14 @@ inline Line<T> first_lanes(Line<T> line, int64_t count) {
     return lane_numbers<T, WIDE<T>>() < T(count) ? line : Line<T>{};
 }
 
+// What is behind the reference may be changed by a store, for all that the compiler knows: so the functions below make
+// the sum for themselves.
+
 // out = u + P coarse in a row, or without u, where intervals halve or, by tables, where nodes are paired.
 template <bool PAIRED, int N, class T>
-__attribute__((noinline)) void prolong_whole(const AlongX& x, const SumOfRows<N, T>& sum, const T* u, T* out) {
+__attribute__((noinline)) void prolong_whole(const AlongX& x, const Mix<T>& mix, const T* u, T* out) {
     constexpr int64_t W = WIDE<T>;
+    const SumOfRows<N, T> sum(mix);
     const int64_t fine = x.pairing.fine, coarse = x.pairing.coarse, count = (fine + 1) / 2;
     [[maybe_unused]] const T* weight[4] = {};
     if constexpr (PAIRED)
@@ -82,31 +85,30 @@ __attribute__((noinline)) void prolong_whole(const AlongX& x, const SumOfRows<N,
 
 // The coarse row from the sum of fine rows, likewise.
 template <bool PAIRED, int N, class T>
-__attribute__((noinline)) void restrict_whole(const AlongX& x, const SumOfRows<N, T>& sum, T* out) {
+__attribute__((noinline)) void restrict_whole(const AlongX& x, const Mix<T>& mix, T* out) {
     constexpr int64_t W = WIDE<T>;
+    const SumOfRows<N, T> sum(mix);
     const int64_t fine = x.pairing.fine, coarse = x.pairing.coarse;
     const bool wraps = x.pairing.wraps;
     [[maybe_unused]] const T* weight[4] = {};
     if constexpr (PAIRED)
         for (int n = 0; n < 4; ++n) weight[n] = paired_row<T>(x, coarse, n);
-    // The values beside the row: images, or zeros for tables.
-    const T lower = wraps    ? sum.value(fine - 1)
-                    : PAIRED ? T(0)
-                             : sum.value(1),
-            upper = wraps    ? sum.value(0)
-                    : PAIRED ? T(0)
-                             : sum.value(fine - 2);
-    Line<T> before = spread<W>(lower), even, odd;
+    Line<T> even, odd;
     const auto pair_at = [&](int64_t i, Line<T>& evens, Line<T>& odds) __attribute__((always_inline)) {
         const Line<T> a = 2 * i < fine ? sum.line(2 * i) : Line<T>{},
                       b = 2 * i + W < fine ? sum.line(2 * i + W) : Line<T>{};
         take_apart(a, b, evens, odds);
     };
     pair_at(0, even, odd);
+    // Beside the row are its images: where it does not wrap, those of its second node and of its last but one. For
+    // tables there are zeros.
+    const T lower = wraps ? sum.value(fine - 1) : PAIRED ? T(0) : odd[0], upper = PAIRED && wraps ? sum.value(0) : T(0);
+    Line<T> before = spread<W>(lower);
     for (int64_t i = 0; i < coarse; i += W) {
         const bool ends = i + W >= coarse;
-        if (ends && fine % 2) odd = with_lane(odd, coarse - 1 - i, upper);
+        if (PAIRED && ends && fine % 2) odd = with_lane(odd, coarse - 1 - i, upper);
         const Line<T> left = left_of(out, before, odd);
+        if (!PAIRED && ends && fine % 2) odd = lane_numbers<T, W>() == T(coarse - 1 - i) ? left : odd;
         before = odd;
         Line<T> value;
         if constexpr (PAIRED) {
@@ -125,22 +127,22 @@ __attribute__((noinline)) void restrict_whole(const AlongX& x, const SumOfRows<N
     }
 }
 
-// Calls visit with the sum of the rows, their number being a constant; whether it is one of the usual numbers.
-template <class T, class Visit>
-inline bool with_sum_of(const Mix<T>& mix, Visit visit) {
-    switch (mix.count) {
+// Calls visit with the number of rows as a constant; whether it is one of the usual numbers.
+template <class Visit>
+inline bool with_count(int count, Visit visit) {
+    switch (count) {
         case 1:
-            return visit(SumOfRows<1, T>(mix)), true;
+            return visit(std::integral_constant<int, 1>()), true;
         case 2:
-            return visit(SumOfRows<2, T>(mix)), true;
+            return visit(std::integral_constant<int, 2>()), true;
         case 3:
-            return visit(SumOfRows<3, T>(mix)), true;
+            return visit(std::integral_constant<int, 3>()), true;
         case 4:
-            return visit(SumOfRows<4, T>(mix)), true;
+            return visit(std::integral_constant<int, 4>()), true;
         case 9:
-            return visit(SumOfRows<9, T>(mix)), true;
+            return visit(std::integral_constant<int, 9>()), true;
         case 16:
-            return visit(SumOfRows<16, T>(mix)), true;
+            return visit(std::integral_constant<int, 16>()), true;
         default:
             return false;
     }
@@ -155,16 +157,18 @@ inline bool in_pairs(const AlongX& x) {
 // another way.
 template <class T>
 inline bool prolong_whole_row(const AlongX& x, const Mix<T>& mix, const T* u, T* out) {
-    return in_pairs(x) && with_sum_of(mix, [&](const auto& sum) {
-               x.pairing.halves() ? prolong_whole<false>(x, sum, u, out) : prolong_whole<true>(x, sum, u, out);
+    return in_pairs(x) && with_count(mix.count, [&](auto count) {
+               x.pairing.halves() ? prolong_whole<false, count>(x, mix, u, out)
+                                  : prolong_whole<true, count>(x, mix, u, out);
            });
 }
 
 // The whole coarse row from the sum of fine rows, likewise.
 template <class T>
 inline bool restrict_whole_row(const AlongX& x, const Mix<T>& mix, T* out) {
-    return in_pairs(x) && with_sum_of(mix, [&](const auto& sum) {
-               x.pairing.halves() ? restrict_whole<false>(x, sum, out) : restrict_whole<true>(x, sum, out);
+    return in_pairs(x) && with_count(mix.count, [&](auto count) {
+               x.pairing.halves() ? restrict_whole<false, count>(x, mix, out)
+                                  : restrict_whole<true, count>(x, mix, out);
            });
 }
 

@@ -4,7 +4,7 @@
 
 namespace {
 
-// Independent sums of a row, so that the additions need not wait for one another.
+// Independent sums of a node, so that the additions need not wait for one another.
 constexpr int64_t CHAINS = 8;
 
 template <class T>
@@ -15,16 +15,15 @@ poisson_status dense(const T* matrix, int64_t matrix_pitch, const T* x, T* y, in
     const int64_t nodes = columns * rows;
     POISSON_REGION(nodes * nodes, (matrix_pitch, columns, rows, pitch, nodes), (matrix, x, y))
     for (int64_t node = 0; node < nodes; ++node) {
-        T sum = 0;
+        T sums[CHAINS] = {}, sum = 0;
         for (int64_t row = 0; row < rows; ++row) {
             const T *factors = matrix + node * matrix_pitch + row * columns, *values = x + row * pitch;
-            T sums[CHAINS] = {};
             int64_t i = 0;
             for (; i + CHAINS <= columns; i += CHAINS)
                 for (int64_t chain = 0; chain < CHAINS; ++chain) sums[chain] += factors[i + chain] * values[i + chain];
             for (; i < columns; ++i) sum += factors[i] * values[i];
-            for (int64_t chain = 0; chain < CHAINS; ++chain) sum += sums[chain];
         }
+        for (int64_t chain = 0; chain < CHAINS; ++chain) sum += sums[chain];
         y[node / columns * pitch + node % columns] = sum;
     }
     return POISSON_SUCCESS;

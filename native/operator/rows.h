@@ -117,11 +117,10 @@ POISSON_INLINE Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const
 
 template <class O, class P>
 inline void put(O* to, P pack, bool stream) {
-    const Pack<O> converted = __builtin_convertvector(pack, Pack<O>);
     if (stream)
-        store_streaming(to, converted);
+        store_streaming(to, converted<O>(pack));
     else
-        store(to, converted);
+        store(to, converted<O>(pack));
 }
 
 // Adds what the packs of a row give to the sums: the norms of r, or the dot product of r and the value.
@@ -133,9 +132,9 @@ struct RowSums {
     void add(Pack<T> r, Pack<T> value, [[maybe_unused]] const L& links, [[maybe_unused]] int64_t i) {
         if (M::NORM) norms.add<T>(r);
         if constexpr (M::KIND == PRODUCT) {
-            Pack<double> product = __builtin_convertvector(r, Pack<double>);
+            Pack<double> product = converted<double>(r);
             if constexpr (tabulated(M::VARIES)) product *= load(links.widths + i);
-            norms.sum += product * __builtin_convertvector(value, Pack<double>);
+            norms.sum += product * converted<double>(value);
         }
     }
 };
@@ -267,6 +266,81 @@ inline auto with_stream(bool stream, Visit visit) {
         return visit(stream);
 }
 
+// Rows that are computed together: each but the first and the last is read once for itself and both of its neighbours.
+constexpr int64_t TOGETHER = 4;
+
+// Neighbouring rows in 2D, the first of which begins at `u`, where the coefficients are constant: none of them lies on
+// a face along y. Several streams from memory hide more of its latency than one.
+template <class M, bool STREAM, class T, class O>
+__attribute__((noinline)) void visit_together(const Local<T>& a, const T* u, const T* f, O* out,
+                                              const Factors<T>& factors, Sums& sums) {
+    constexpr int64_t G = TOGETHER, AHEAD = 512 / sizeof(T);
+    const int64_t pitch = a.pitch, last = a.nx - 1, last_pack = last / LANES * LANES;
+    // The value at an end of a row.
+    const auto end_value = [&](int64_t g, int64_t i, Sums& into) {
+        const T* const row = u + g * pitch;
+        const Rows<T> one = {row, row - pitch, row + pitch, row, row, false};
+        const O old = out[g * pitch + i];
+        if constexpr (M::KIND == APPLY) return old;
+        return node_value<2, M>(a, one, RowLinks<T>{}, f ? f + g * pitch : nullptr, old, factors, i, into);
+    };
+    O at_first[G], at_last[G];
+    Sums later = {};
+    for (int64_t g = 0; g < G; ++g) at_first[g] = end_value(g, 0, later), at_last[g] = end_value(g, last, later);
+    const Weights<T> w(a, factors.scale);
+    const Pack<T> weight[3] = {w.x, w.y, w.z}, lane = lane_numbers<T>();
+    PackNorms norms[G];
+    Pack<T> before[G], here[G];
+    for (int64_t g = 0; g < G; ++g) {
+        before[g] = load(u + g * pitch - LANES);
+        here[g] = load(u + g * pitch);
+    }
+    const auto step = [&](int64_t i, auto at_an_end) __attribute__((always_inline)) {
+        Pack<T> below = load(u - pitch + i);
+        const Pack<T> behind_all = load(u + G * pitch + i);
+#pragma GCC unroll 4
+        for (int64_t g = 0; g < G; ++g) {
+            const int64_t at = g * pitch + i;
+            prefetch(u + at + pitch, AHEAD);
+            if (M::TAKES_SOURCE && f) prefetch(f + at, AHEAD);
+            const Pack<T> middle = here[g], behind = load(u + at + LANES);
+            const Pack<T> neighbour[6] = {left_of(u + at, before[g], middle), right_of(u + at, middle, behind), below,
+                                          g + 1 < G ? here[g + 1] : behind_all};
+            const Applied<Pack<T>> applied = {apply_operator<2>(middle, neighbour, weight, w.c), Pack<T>{}};
+            Pack<T> r = {};
+            if (M::TAKES_SOURCE) r = f ? residual_of(load(f + at), applied.au) : -applied.au;
+            Pack<T> value = written<M>(middle, applied, r, w.scale);
+            if constexpr (at_an_end) {
+                const auto inside = (lane > T(-i)) & (lane < T(last - i));
+                value = inside                ? value
+                        : lane == T(last - i) ? spread(T(at_last[g]))
+                        : lane == T(-i)       ? spread(T(at_first[g]))
+                                              : Pack<T>{};
+                r = inside ? r : Pack<T>{};
+            }
+            put(out + at, value, STREAM);
+            if (M::NORM) norms[g].template add<T>(r);
+            below = middle;
+            before[g] = middle;
+            here[g] = behind;
+        }
+    };
+    step(0, std::true_type());
+    for (int64_t i = LANES; i < last_pack; i += LANES) step(i, std::false_type());
+    if (last_pack == last && last > 0) {
+        for (int64_t g = 0; g < G; ++g)
+            put(out + g * pitch + last, lane == T(0) ? spread(T(at_last[g])) : Pack<T>{}, STREAM);
+    } else if (last_pack > 0) {
+        step(last_pack, std::true_type());
+    }
+    // Row by row, as `certify` adds up.
+    for (int64_t g = 0; M::NORM && g < G; ++g) {
+        end_value(g, 0, sums);
+        if (last > 0) end_value(g, last, sums);
+        norms[g].join(sums.sum, sums.maximum);
+    }
+}
+
 // The nodes of a tile. With APPLY those on the faces keep their values.
 template <int DIMENSION, class M, class T, class O>
 inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const Tile& tile, const T* u, const T* f,
@@ -274,7 +348,7 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
     const bool stream = M::KIND != COLOR && goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
     Sums sums = {sum, maximum}, of_others = {0, 0};
     const auto visit_rows = [&](auto chosen) {
-        for_each_row(a, tile, [&](int64_t j, int64_t k) {
+        const auto visit_one = [&](int64_t j, int64_t k) {
             const bool on_face = j == 0 || j == a.ny - 1 || (DIMENSION == 3 && (k == 0 || k == a.nz - 1));
             if (M::KIND == APPLY && on_face) return;
             const int64_t row = a.row(j, k);
@@ -282,7 +356,20 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
             visit_row<DIMENSION, M>(a, rows_at<DIMENSION>(a, u, j, k), links_at<DIMENSION, M::VARIES>(a, arrays, j, k),
                                     f ? f + row : nullptr, out + row, of_row, chosen,
                                     a.counts(j, k) ? sums : of_others);
-        });
+        };
+        if constexpr (DIMENSION == 2 && M::VARIES == NOTHING && M::KIND != COLOR && M::KIND != PRODUCT) {
+            for (int64_t j = tile.start; j < tile.stop;) {
+                const int64_t end = j + TOGETHER, row = a.row(j, 0);
+                if (j == 0 || end > tile.stop || end == a.ny || !a.counts(j, 0) || !a.counts(end - 1, 0)) {
+                    visit_one(j++, 0);
+                    continue;
+                }
+                visit_together<M, decltype(chosen)::value>(a, u + row, f ? f + row : nullptr, out + row, factors, sums);
+                j = end;
+            }
+        } else {
+            for_each_row(a, tile, visit_one);
+        }
     };
     with_stream<M::VARIES == NOTHING && M::KIND != COLOR>(stream, visit_rows);
     sum = sums.sum;

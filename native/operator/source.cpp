@@ -24,9 +24,9 @@ void take_row(const Local<T>& a, bool fixed_row, const T* mask, const V* from, d
         else
             std::memcpy(&given, from + i, (a.nx - i) * sizeof(V));
         prefetch(from + i, FAR_AHEAD);
-        Pack<double> values = __builtin_convertvector(given, Pack<double>) * factor - less;
+        Pack<double> values = converted<double>(given) * factor - less;
         for (int64_t lane = a.nx - i; lane < LANES; ++lane) values[lane] = 0;
-        if (mask) values = __builtin_convertvector(load(mask + i), Pack<double>) < 0.0 ? 0.0 * values : values;
+        if (mask) values = converted<double>(load(mask + i)) < 0.0 ? 0.0 * values : values;
         if (i == 0 && lower) values[0] *= 0.0;
         if (upper && a.nx - 1 - i < LANES) values[a.nx - 1 - i] *= 0.0;
         norms.add<double>(values);
@@ -93,7 +93,7 @@ poisson_status integrate(const poisson_operator* operator_, const V* from, int64
             Pack<double> sums = {}, sizes = {};
             int64_t i = 0;
             for (; i + LANES <= a.nx; i += LANES) {
-                Pack<double> pack = __builtin_convertvector(load(values + i), Pack<double>) - shift;
+                Pack<double> pack = converted<double>(load(values + i)) - shift;
                 if (along_x) pack *= load(along_x + i);
                 sums += pack;
                 sizes += pack < 0.0 ? -pack : pack;
@@ -132,8 +132,7 @@ Rows<T> rows_in(const Local<T>& a, const T* u, int64_t j, int64_t k, T*) {
 inline int64_t widened_values(const Local<double>& a) { return (a.nx + LANES - 1) / LANES * LANES + 2 * LANES; }
 
 inline const double* widened(const float* from, int64_t values, double* to) {
-    for (int64_t i = 0; i < values - 2 * LANES; i += LANES)
-        store(to + LANES + i, __builtin_convertvector(load(from + i), Pack<double>));
+    for (int64_t i = 0; i < values - 2 * LANES; i += LANES) store(to + LANES + i, converted<double>(load(from + i)));
     return to + LANES;
 }
 

@@ -83,8 +83,7 @@ __attribute__((noinline)) double dot_with_widths(const double* widths, const T* 
     using Doubles = Pack<double>;
     Doubles sums = {};
     for (; i + LANES <= last; i += LANES)
-        sums += load(widths + i) * __builtin_convertvector(load(x + i), Doubles) *
-                __builtin_convertvector(load(y + i), Doubles);
+        sums += load(widths + i) * converted<double>(load(x + i)) * converted<double>(load(y + i));
     for (int64_t lane = 0; lane < LANES; ++lane) sum += sums[lane];
 #endif
     for (; i < last; ++i) sum += widths[i] * double(x[i]) * double(y[i]);
@@ -104,8 +103,7 @@ inline double dot_of_row(const Local<T>& a, const T* x, const T* y, int64_t firs
     int64_t i = first;
     for (; i < last && i < 1; ++i) add(i, double(x[i]) * double(y[i]));
     Pack<double> sums = {};
-    for (; i + LANES < last; i += LANES)
-        sums += __builtin_convertvector(load(x + i), Pack<double>) * __builtin_convertvector(load(y + i), Pack<double>);
+    for (; i + LANES < last; i += LANES) sums += converted<double>(load(x + i)) * converted<double>(load(y + i));
     for (int64_t lane = 0; lane < LANES; ++lane) sum += sums[lane];
     for (; i < last; ++i) add(i, double(x[i]) * double(y[i]));
 #endif

@@ -67,7 +67,7 @@ inline Pack<T> load_as(const C* from) {
     // The compiler would convert both halves apart.
     if constexpr (sizeof(T) == 8 && sizeof(C) == 4) return Pack<T>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
 #endif
-    return __builtin_convertvector(load(from), Pack<T>);
+    return converted<T>(load(from));
 }
 
 #endif

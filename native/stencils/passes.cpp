@@ -118,17 +118,17 @@ __attribute__((noinline)) void visit_row(const poisson_stencil& s, const Nodes& 
     for (int64_t i = 1, done = 1; in_packs && done < stop;) {
         Pack<double> width = spread(row.width);
         if (row.widths) width *= load(row.widths + i);
-        const Pack<T> volume = __builtin_convertvector(width, Pack<T>);
+        const Pack<T> volume = converted<T>(width);
         const Pack<T> inverse = row.widths ? 1 / volume : spread(T(1 / row.width));
         const Pack<T> f = given.f ? load(given.f + i) : Pack<T>{}, u = DIFFERENCES ? load(row.u + i) : Pack<T>{};
         const Sum<Pack<T>> sum = at_pack<DIFFERENCES>(row, i);
         Pack<T> r = {}, value = left<DIFFERENCES>(pass, sum, u, f, volume, inverse, spread(given.omega), r);
         if (pass == ONE_COLOR) value = (i ^ given.color) & 1 ? (odd ? value : u) : (odd ? u : value);
         if (given.sums) {
-            Pack<double> one = __builtin_convertvector(given.of_products() ? value : r, Pack<double>);
+            Pack<double> one = converted<double>(given.of_products() ? value : r);
             if (last - first < LANES) one = (lane >= double(first)) & (lane < double(last)) ? one : Pack<double>{};
             if (given.of_products())
-                totals.add(one * __builtin_convertvector(DIFFERENCES ? u : f, Pack<double>), width);
+                totals.add(one * converted<double>(DIFFERENCES ? u : f), width);
             else
                 totals.add(one, one);
         }

@@ -110,12 +110,10 @@ poisson_status chains(const poisson_operator* a, int32_t axis, const double* con
         const bool whole = low >= start[0] && low + LINES <= last;
         solve<turns>(
             chain, shifts, steps,
-            [&](int64_t row, int64_t n) {
-                return __builtin_convertvector(load(from + stride[axis] * row + LANES * n), Lanes);
-            },
+            [&](int64_t row, int64_t n) { return converted<double>(load(from + stride[axis] * row + LANES * n)); },
             [&](int64_t row, int64_t n, const Lanes& x) {
                 T* const here = to + stride[axis] * row + LANES * n;
-                if (whole) return store(here, __builtin_convertvector(x, Pack<T>));
+                if (whole) return store(here, converted<T>(x));
                 for (int64_t lane = 0; lane < LANES; ++lane) {
                     const int64_t i = low + LANES * n + lane;
                     if (start[0] <= i && i < last) here[lane] = T(x[lane]);

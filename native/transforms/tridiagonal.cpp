@@ -33,7 +33,7 @@ constexpr int64_t ROWS_PER_LOOK = 8;
 
 template <class T>
 inline Lanes widened(const T* from) {
-    return __builtin_convertvector(load(from), Lanes);
+    return converted<double>(load(from));
 }
 
 inline bool any(Pack<int64_t> mask) {
@@ -169,7 +169,7 @@ private:
     template <class T>
     void put(T* row, int64_t n, Lanes value) const {
         if (first <= LANES * n && LANES * (n + 1) <= last) {
-            store(row + LANES * n, __builtin_convertvector(value, Pack<T>));
+            store(row + LANES * n, converted<T>(value));
             return;
         }
         for (int64_t lane = 0; lane < LANES; ++lane) {

@@ -282,20 +282,14 @@ def parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) ->
     return found
 
 
-def labelled(free: Any, wraps: Sequence[int], threads: int = 1) -> tuple[Any, list[NDArray[Any]]]:
+def labelled(
+    free: NDArray[np.bool_], wraps: Sequence[int], threads: int = 1
+) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """The parts that neighbours form where an array is true, and which of them the axes that wrap join.
 
-    `free`: an array of NumPy, or of CuPy with fewer than 2^31 nodes.
-
     Returns: `labels`: from 1, by the part within the array in the order of the first nodes; 0 elsewhere. `seams`: for
-    each axis that wraps the pairs of labels at its last and at its first node, on the host.
+    each axis that wraps the pairs of labels at its last and at its first node.
     """
-    if not isinstance(free, np.ndarray):
-        from cupyx.scipy.ndimage import label as label_on_device
-
-        labels = label_on_device(free)[0]
-        ends = ((labels.take(-1, axis=place).get(), labels.take(0, axis=place).get()) for place in wraps)
-        return labels, [_pairs(*each) for each in ends]
     from scipy.ndimage import label
 
     labels = np.empty(free.shape, dtype=np.int32 if free.size < 1 << 31 else np.int64)
@@ -304,10 +298,10 @@ def labelled(free: Any, wraps: Sequence[int], threads: int = 1) -> tuple[Any, li
         label(free, output=labels)
     else:
         _label_slabs(free, labels, threads, limit)
-    return labels, [_pairs(labels.take(-1, axis=place), labels.take(0, axis=place)) for place in wraps]
+    return labels, [pairs_of(labels.take(-1, axis=place), labels.take(0, axis=place)) for place in wraps]
 
 
-def _pairs(last: NDArray[Any], first: NDArray[Any]) -> NDArray[Any]:
+def pairs_of(last: NDArray[Any], first: NDArray[Any]) -> NDArray[Any]:
     """The labels of neighbours, two rows, each pair once."""
     last, first = (each.ravel().astype(np.int64) for each in (last, first))
     pairs = np.unique((last << 32 | first)[(last > 0) & (first > 0)])
@@ -327,7 +321,7 @@ def _label_slabs(free: NDArray[np.bool_], labels: NDArray[Any], threads: int, li
     before = [0, *np.cumsum(counts).tolist()]
     joined = [np.zeros((2, 0), dtype=np.int64)]
     for number, start in enumerate(starts[1:], start=1):
-        pairs = _pairs(labels[start - 1], labels[start])
+        pairs = pairs_of(labels[start - 1], labels[start])
         joined.append(pairs - 1 + np.array([[before[number - 1]], [before[number]]]))
     rows, columns = np.concatenate(joined, axis=1)
     graph = coo_array((np.ones(rows.size, dtype=bool), (rows, columns)), shape=(before[-1],) * 2)

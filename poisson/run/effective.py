@@ -23,7 +23,7 @@ from poisson.backends.processors import default_threads
 from poisson.backends.registry import AUTO
 from poisson.case import Case
 from poisson.discrete.discretisation import Discretisation
-from poisson.discrete.mask import labelled
+from poisson.discrete.mask import labelled, pairs_of
 from poisson.errors import CaseError, PoissonError
 from poisson.mesh.grid import AXES, SLAB_NODES, Value, over_slabs
 from poisson.mesh.staggered import module_of
@@ -348,7 +348,7 @@ def _through(a: Any, threads: int) -> Iterator[tuple[Any, list[int], int]]:
     Every pair of labels at a seam leads from one cell to the next one. A part has a path through where two ways to one
     label end in different cells.
     """
-    labels, seams = labelled(a > 0.0, range(a.ndim), threads)
+    labels, seams = _labelled(a > 0.0, threads)
     steps: dict[int, list[tuple[int, NDArray[np.int64]]]] = defaultdict(list)
     for place, pairs in enumerate(seams):
         step = np.eye(a.ndim, dtype=np.int64)[a.ndim - 1 - place]
@@ -370,6 +370,17 @@ def _through(a: Any, threads: int) -> Iterator[tuple[Any, list[int], int]]:
         if axes.any():
             found, voxels = _taken(a, labels, part, threads)
             yield found, np.flatnonzero(axes).tolist(), voxels
+
+
+def _labelled(free: Any, threads: int) -> tuple[Any, list[NDArray[np.int64]]]:
+    """As `poisson.discrete.mask.labelled` along all axes; of fewer than 2^31 voxels of CuPy the labels are, too."""
+    if isinstance(free, np.ndarray):
+        return labelled(free, range(free.ndim), threads)
+    from cupyx.scipy.ndimage import label
+
+    labels = label(free)[0]
+    ends = ((labels.take(-1, axis=place).get(), labels.take(0, axis=place).get()) for place in range(free.ndim))
+    return labels, [pairs_of(*each) for each in ends]
 
 
 def _taken(a: Any, labels: Any, part: list[int], threads: int) -> tuple[Any, int]:

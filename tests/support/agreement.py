@@ -38,7 +38,7 @@ FEW_RULES = {
 }
 """Rules that together put every pair of an axis on every axis."""
 
-SHAPES = {1: [(3,), (37,), (70,)], 2: [(3, 3), (7, 5), (37, 18), (70, 41)], 3: [(3, 3, 3), (5, 4, 3), (27, 9, 38)]}
+SHAPES = {1: [(3,), (37,), (70,)], 2: [(3, 3), (7, 5), (37, 18), (73, 41)], 3: [(3, 3, 3), (5, 4, 3), (27, 9, 38)]}
 
 
 def placed(*axes: tuple[type, int, int]) -> Operator:
