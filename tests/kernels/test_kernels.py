@@ -51,7 +51,7 @@ REGISTERS_OF_A_BLOCK = 65536
 """The registers that the threads of a block share, on sm_80 and sm_90."""
 
 MANY_SCALARS = {f"poisson_{name}{norm}" for name in ("sweeps", "smooth") for norm in ("", "_norm")} | {
-    *("poisson_tridiagonal", "poisson_face_charges", "poisson_stencil_galerkin")
+    *("poisson_tridiagonal", "poisson_face_charges", "poisson_stencil_galerkin", "poisson_stencil_interpolation")
 }
 """Kernels whose conditions take more scalar registers than AMD GPUs have; the rest lie in lanes of vector registers."""
 

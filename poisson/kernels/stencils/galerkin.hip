@@ -48,8 +48,6 @@ KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, STENCIL_LINKS_PAR
                         for (int slot = 0; slot < SLOTS; ++slot) {
                             if (!fine.has(slot)) continue;
                             ++from;
-// Unrolled, the loop spills on gfx90a.
-#pragma unroll 1
                             for (int sign = 1; sign >= -1; sign -= 2) {
                                 const int step_x = sign * step_of(slot, 0), step_y = sign * step_of(slot, 1);
                                 const int step_z = sign * step_of(slot, 2);
