@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MOST_NAMES = 10_000
 """Files of a folder that are looked at for a name that may have been meant."""
 
+MOST_DATASETS = 1000
+"""Data sets of a file among which one of a similar name is looked for."""
+
 MOST_LINKS = 16
 """Symbolic links on the way to a data set."""
 
@@ -136,3 +139,18 @@ def _require_plain(dataset: h5py.Dataset) -> None:
         raise NotPlain(
             f"is stored in chunks of {size}, and a chunk is read as a whole; write the data set with smaller chunks"
         )
+
+
+def datasets(file: h5py.File) -> list[str]:
+    """The names of the first data sets in an HDF5 file."""
+    import h5py
+
+    names: list[str] = []
+
+    def visit(name: str, item: object) -> bool | None:
+        if isinstance(item, h5py.Dataset):
+            names.append(name)
+        return True if len(names) == MOST_DATASETS else None
+
+    file.visititems(visit)
+    return names

@@ -5,8 +5,8 @@
 
 #include <type_traits>
 
+#include "multigrid/row_tables.h"
 #include "multigrid/shuffles.h"
-#include "operator/stencil.h"
 
 // The whole lines of columns that a stage computes: `width` columns from `start` on. Those in [own, end) are the tile's
 // own. `low` and `high` are the fixed columns, NOWHERE if there are none; from `nodes` on there are none to compute. If
@@ -20,33 +20,6 @@ struct Stretch {
 
 // The most rows of a stage that are computed together.
 constexpr int64_t MOST_ROWS = 4;
-
-// Where the tables of an operator begin, those of the middle axis in 2D having zeros alone, and whether those of x are
-// the same in every line of columns but the first and the last of a row, as they are at the node `within`, and c is a
-// constant.
-template <class T>
-struct TablesOf {
-    const T *x[3], *middle[3], *slow[3];
-    int64_t within;
-    bool even;
-
-    TablesOf(const Local<T>& a, const Coefficients<T>& arrays)
-        : within(a.rule(0) == WRAP ? 0 : WIDE<T>), even(arrays.tables && !arrays.c) {
-        const T* const tables = arrays.tables;
-        static constexpr T NONE = 0;
-        const bool solid = a.dimension == 3;
-        const int64_t stride[3] = {a.table_stride(a.nx), a.table_stride(a.ny), a.table_stride(a.nz)};
-        // Where a row that wraps is cut, its ends lie among other lines.
-        const int64_t stop = within ? round_down(a.nx - 1, WIDE<T>) : a.nx;
-        even = even && within < stop;
-        for (int n = 0; tables && n < 3; ++n) {
-            x[n] = tables + a.table(0, 3) + stride[0] * n;
-            middle[n] = solid ? tables + a.table(1, 3) + stride[1] * n : &NONE;
-            slow[n] = tables + a.table(1 + solid, 3) + stride[1 + solid] * n;
-            for (int64_t i = within; i < stop; ++i) even = even && x[n][i] == x[n][within];
-        }
-    }
-};
 
 // Some rows of a stage along the slowest axis, all counted from column `start`: centre[g] and centre[g + 2] are the
 // neighbours of centre[g + 1] there, lower[g] and upper[g] those along the middle axis. `to` is where the values go,

@@ -26,7 +26,7 @@ from poisson.mesh.axis import Axis
 from poisson.mesh.axis_transfer import cubic
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import needed_shape
-from poisson.plain import NotPlain, find, nearest, of_library, require_file
+from poisson.plain import NotPlain, datasets, find, nearest, of_library, require_file
 from poisson.problem import arrays, images
 
 HDF5_SUFFIXES = (".h5", ".hdf5")
@@ -41,9 +41,6 @@ MOST_OF_ROW = 1 << 16
 """Nodes along x that are read at once, where a few of them are wanted."""
 ONE_AT_A_TIME = threading.RLock()
 """Held while a file is read, as slabs of a grid are evaluated by several threads."""
-
-MOST_NAMES = 1000
-"""Data sets of a file among which one of a similar name is looked for."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +185,7 @@ class FieldFile:
                 return
             if isinstance(found, h5py.Group):
                 raise CaseError(f"{self.dataset!r} in {str(self.path)!r} is a group; name a dataset in it")
-            near = difflib.get_close_matches(str(self.dataset), _datasets(file), n=1)
+            near = difflib.get_close_matches(str(self.dataset), datasets(file), n=1)
             suggestion = f"; did you mean {near[0]!r}?" if near else ""
             raise CaseError(f"no dataset {self.dataset!r} in {str(self.path)!r}{suggestion}")
 
@@ -482,21 +479,6 @@ def _require_short_header(path: Path) -> None:
         length = int.from_bytes(stream.read(2 if major == 1 else 4), "little")
     if length > MOST_HEADER:
         raise ValueError(f"its header has {length} bytes, more than {MOST_HEADER}")
-
-
-def _datasets(file: Any) -> list[str]:
-    """The names of the first data sets in an HDF5 file."""
-    import h5py
-
-    names: list[str] = []
-
-    def visit(name: str, item: Any) -> bool | None:
-        if isinstance(item, h5py.Dataset):
-            names.append(name)
-        return True if len(names) == MOST_NAMES else None
-
-    file.visititems(visit)
-    return names
 
 
 def _one_line(error: object) -> str:

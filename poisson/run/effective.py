@@ -5,11 +5,12 @@ With the periodic solution χ_k of −∇·(a ∇(χ_k + x_k)) = 0 the tensor is
 over the links of the operator. For exact χ these are the mean fluxes; for others the error is quadratic in theirs.
 """
 
+import logging
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, combinations_with_replacement
 from pathlib import Path
 from types import ModuleType
@@ -23,10 +24,8 @@ from poisson.backends.processors import default_threads
 from poisson.backends.registry import AUTO
 from poisson.case import Case
 from poisson.discrete.discretisation import Discretisation
-from poisson.discrete.mask import labelled, pairs_of
-from poisson.errors import CaseError, PoissonError
-from poisson.mesh.grid import AXES, SLAB_NODES, Value, over_slabs
-from poisson.mesh.staggered import module_of
+from poisson.errors import BackendFailed, CaseError, PoissonError, ResourceError
+from poisson.mesh.grid import AXES, Value
 from poisson.output import hdf5
 from poisson.output.files import drafted
 from poisson.problem import arrays
@@ -38,7 +37,10 @@ from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.request import Arguments, BackendName, Method, Precision
 from poisson.run.solution import Solution
 from poisson.run.solver import Solver
+from poisson.run.voxels import conducting_of, counts_of, over, paths_through
 from poisson.solvers.stopping import Observer
+
+log = logging.getLogger(__name__)
 
 FORMAT = f"{hdf5.FORMAT}: effective 1"
 ORIGIN = ("method", "backend", "device", "precision")
@@ -203,16 +205,20 @@ def effective(
         known = phases_of(phases) if phases is not None else ()
     except (TypeError, ValueError, AttributeError):
         raise CaseError(f"phases: {phases!r}; allowed: {NO_PHASES}") from None
-    xp = _module(backend)
-    problem = _problem(image, known, spacing, dataset, xp)
 
     def make(problem: Problem, contrast: float) -> Solver:
-        rtol = max(LEAST_RTOL, RTOL / math.sqrt(contrast))
-        return Solver(problem, method, backend, precision, **{"rtol": rtol, **options})  # type: ignore[arg-type]
+        given: Arguments = {**options}
+        given.setdefault("rtol", max(LEAST_RTOL, RTOL / math.sqrt(contrast)))
+        return Solver(problem, method, backend, precision, **given)
 
     threads = options.get("threads")
     threads = threads if isinstance(threads, int) and threads > 0 else None  # a wrong one the solver refuses
-    found = _effective(problem, known, make, observer_of(observer), threads, xp)
+
+    def find(xp: ModuleType) -> Effective:
+        problem = _problem(image, known, spacing, dataset, xp)
+        return _effective(problem, known, make, observer_of(observer), threads, xp)
+
+    found = _somewhere(backend, find)
     for solution in chain(*found.solutions.values()):
         judged(solution, strict=strict, speaks=True)
     return found
@@ -233,11 +239,28 @@ def effective_of(case: Case, observer: Observer | None = None) -> Effective:
     def make(other: Problem, _: float) -> Solver:
         return Solver.of(replace(case, problem=other))
 
-    return _effective(problem, phases or (), make, observer, case.run.threads, _module(case.run.backend))
+    find = partial(_effective, problem, phases or (), make, observer, case.run.threads)
+    return _somewhere(case.run.backend, find)
+
+
+def _somewhere(backend: str, find: Callable[[ModuleType], Effective]) -> Effective:
+    """The conductivity, found on the device of a backend, or on the host where ``auto`` may and the device fails.
+
+    `find`: is given the module of the arrays.
+    """
+    xp = _module(backend)
+    try:
+        with backends.reported():
+            return find(xp)
+    except (ResourceError, BackendFailed) as error:
+        if xp is np or backend != AUTO:
+            raise
+        log.warning("the image does not fit on the device; going on on the host: %s", error)
+    return find(np)
 
 
 def _module(backend: str) -> ModuleType:
-    """The module of the arrays of a backend, on which the image is looked at, too: NumPy, or CuPy."""
+    """The module of the arrays of a backend: NumPy, or CuPy."""
     if backend not in (AUTO, "gpu"):
         return np
     try:
@@ -282,14 +305,14 @@ def _effective(
     lattice = problem.lattice
     names = AXES[: lattice.dimension]
     a, sampled = xp.empty(lattice.array_shape), Discretisation(problem).a
-    _over(a, lambda start, stop: xp.copyto(a[start:stop], sampled(xp, start, stop)), threads)
+    over(a, lambda start, stop: xp.copyto(a[start:stop], sampled(xp, start, stop)), threads)
     tensor = np.zeros((lattice.dimension,) * 2)
     solutions: dict[str, tuple[Solution, ...]] = dict.fromkeys(names, ())
-    counts = _counts(a, sorted({value for _, value in phases}), threads)
-    conducting, least, most = _conducting(a, counts, threads)
+    counts = counts_of(a, sorted({value for _, value in phases}), threads)
+    conducting, least, most = conducting_of(a, counts, threads)
     visited, parts = conducting, [(a, list(range(lattice.dimension)))]
     if conducting < a.size:
-        through = list(_through(a, threads))
+        through = list(paths_through(a, threads))
         parts = [(part, axes) for part, axes, _ in through]
         visited = sum(voxels for _, _, voxels in through)
     for part, axes in parts:
@@ -308,94 +331,6 @@ def _effective(
     values, weights = (np.array(list(present)), np.array(list(present.values()))) if present else (a, None)
     bounds = _bounds(values, weights, a.ndim)
     return Effective(tensor, bounds, fractions, conducting - visited, solutions, time.perf_counter() - start)
-
-
-def _over(a: Any, work: Callable[[int, int], Value], threads: int) -> list[Value]:
-    """The values of a function for slabs of an array, which on a device is one slab."""
-    return over_slabs(a.shape, work, threads, SLAB_NODES if isinstance(a, np.ndarray) else a.size)
-
-
-def _counts(a: Any, values: list[float], threads: int) -> dict[float, int]:
-    """How many voxels have each value."""
-    xp = module_of(a)
-
-    def count(start: int, stop: int) -> list[int]:
-        return [int(xp.count_nonzero(a[start:stop] == value)) for value in values]
-
-    return {value: sum(each) for value, each in zip(values, zip(*_over(a, count, threads), strict=True), strict=False)}
-
-
-def _conducting(a: Any, counts: Mapping[float, int], threads: int) -> tuple[int, float, float]:
-    """How many voxels conduct, and their least and their largest a."""
-    if counts:
-        found = [(value, count) for value, count in counts.items() if value > 0.0 and count]
-        return sum(count for _, count in found), min(found)[0], max(found)[0]
-
-    def ends(start: int, stop: int) -> tuple[int, float, float]:
-        conducts = (here := a[start:stop])[here > 0.0]
-        if not conducts.size:
-            return 0, math.inf, 0.0
-        return conducts.size, float(conducts.min()), float(conducts.max())
-
-    sizes, least, most = zip(*_over(a, ends, threads), strict=True)
-    return sum(sizes), min(least), max(most)
-
-
-def _through(a: Any, threads: int) -> Iterator[tuple[Any, list[int], int]]:
-    """Where a > 0 forms connected parts with a path through the periodic cell: a there alone, along which axes, and
-    its voxels.
-
-    Every pair of labels at a seam leads from one cell to the next one. A part has a path through where two ways to one
-    label end in different cells.
-    """
-    labels, seams = _labelled(a > 0.0, threads)
-    steps: dict[int, list[tuple[int, NDArray[np.int64]]]] = defaultdict(list)
-    for place, pairs in enumerate(seams):
-        step = np.eye(a.ndim, dtype=np.int64)[a.ndim - 1 - place]
-        for last, first in pairs.T.tolist():
-            steps[last].append((first, step))
-            steps[first].append((last, -step))
-    cells: dict[int, NDArray[np.int64]] = {}
-    for root in steps:
-        if root in cells:
-            continue
-        cells[root] = np.zeros(a.ndim, dtype=np.int64)
-        part, axes = [root], np.zeros(a.ndim, dtype=bool)
-        for label in part:
-            for other, step in steps[label]:
-                if other not in cells:
-                    cells[other] = cells[label] + step
-                    part.append(other)
-                axes |= cells[label] + step != cells[other]
-        if axes.any():
-            found, voxels = _taken(a, labels, part, threads)
-            yield found, np.flatnonzero(axes).tolist(), voxels
-
-
-def _labelled(free: Any, threads: int) -> tuple[Any, list[NDArray[np.int64]]]:
-    """As `poisson.discrete.mask.labelled` along all axes; of fewer than 2^31 voxels of CuPy the labels are, too."""
-    if isinstance(free, np.ndarray):
-        return labelled(free, range(free.ndim), threads)
-    from cupyx.scipy.ndimage import label
-
-    labels = label(free)[0]
-    ends = ((labels.take(-1, axis=place).get(), labels.take(0, axis=place).get()) for place in range(free.ndim))
-    return labels, [pairs_of(*each) for each in ends]
-
-
-def _taken(a: Any, labels: Any, part: list[int], threads: int) -> tuple[Any, int]:
-    """a at the voxels with some labels and 0 elsewhere, and how many these are."""
-    xp = module_of(a)
-    chosen = np.zeros(int(labels.max()) + 1, dtype=bool)
-    chosen[part] = True
-    chosen, found = xp.asarray(chosen), xp.zeros_like(a)
-
-    def copy(start: int, stop: int) -> int:
-        there = chosen.take(labels[start:stop])
-        xp.copyto(found[start:stop], a[start:stop], where=there)
-        return int(xp.count_nonzero(there))
-
-    return found, sum(_over(a, copy, threads))
 
 
 @dataclass
@@ -453,7 +388,7 @@ class _Links:
         return planes[:-1], planes[1:]
 
     def _over(self, work: Callable[[int, int], Value]) -> list[Value]:
-        return _over(self.a, work, self.threads)
+        return over(self.a, work, self.threads)
 
 
 def _bounds(a: Any, weights: NDArray[np.float64] | None, dimension: int) -> dict[str, float]:

@@ -226,7 +226,7 @@ def test_settings_at_the_limit_go_together(overrides: tuple[str, ...]) -> None:
 
 NUMBERS = (-1, 0, 1, 2, 8, 4096, 4097, 2**53, 2**53 + 1, 10**400)
 VALUES: tuple[Any, ...] = (None, True, False, [1], *NUMBERS, *map(float, NUMBERS[:-1]), 0.5, 1.999, math.inf, math.nan)
-"""What may be given for a key and is no word: on both sides of every bound, and of every kind."""
+"""Values for a key that are not words: numbers on both sides of every bound, and values of every other type."""
 
 
 @pytest.mark.parametrize("table", ["solver", "run"])

@@ -177,7 +177,8 @@ def test_levels_are_those_of_one_process(case: str) -> None:
             check("diagonal_solve", sides, (v, here), (w, here), (0.7, here), out=1)
             if one is not found[0]:
                 check("sweep", sides, (v, here), (w, here), (v * 0, here), (0.7, here), out=2)
-                means = [[each.mean_link(axis) for axis in range(v.ndim)] for each in sides]  # type: ignore[attr-defined]
+                products: tuple[Any, Any] = sides
+                means = [[each.mean_link(axis) for axis in range(v.ndim)] for each in products]
                 assert means[0] == pytest.approx(means[1], rel=1e-12)
                 for color in (1, 2):
                     check("color_sweep", sides, (v, here), (w, here), (color, here), (0.7, here), out=0)

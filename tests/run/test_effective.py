@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The effective conductivity of periodic cells: against exact tensors, bounds, and another computation.
 
-Covers poisson.cli.averaging.
+Covers poisson.cli.averaging and poisson.run.voxels.
 """
 
 import json
@@ -22,7 +22,7 @@ from support.places import ROOT
 import poisson
 from poisson.case.examples import blobs, write_source
 from poisson.cli import main
-from poisson.errors import CaseError, OutputError
+from poisson.errors import CaseError, OutputError, ResourceError
 
 PAIR = {0: 1.0, 1: 30.0}
 TIGHT: dict[str, Any] = {"rtol": 1e-9, "backend": "numpy"}
@@ -97,7 +97,7 @@ def test_a_checkerboard_converges_to_the_geometric_mean_as_its_corners_let_it() 
 @pytest.mark.parametrize("shape", [(11, 8), (6, 5, 8)])
 def test_mean_fluxes_of_a_direct_solver_agree(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """By energies that are summed in several slabs of planes."""
-    monkeypatch.setattr("poisson.run.effective.SLAB_NODES", 48)
+    monkeypatch.setattr("poisson.run.voxels.SLAB_NODES", 48)
     a = np.exp(2.0 * np.random.default_rng(len(shape)).standard_normal(shape))
     spacing = (0.3, 1.0, 2.5)[: len(shape)]
     expected = by_fluxes(a, spacing)
@@ -181,6 +181,36 @@ def test_a_gpu_takes_parts_as_the_host_does(shape: tuple[int, ...]) -> None:
         assert {name: len(parts) for name, parts in found.solutions.items()} == {
             name: len(parts) for name, parts in expected.solutions.items()
         }
+
+
+@pytest.mark.parametrize("phases", [{0: 0.0, 1: 2.0}, None])
+def test_nothing_conducts_where_no_voxel_has_a_phase_that_does(phases: dict[int, float] | None) -> None:
+    found = poisson.effective(np.zeros((8, 9)), phases, backend="openmp")
+    assert not found.tensor.any() and found.islands == 0 and found.converged
+    assert found.bounds == {"reuss": 0.0, "lower": 0.0, "upper": 0.0, "voigt": 0.0}
+
+
+class Full:
+    """A module of arrays of a device without memory."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ResourceError("the device has too little memory")
+
+
+@pytest.mark.parametrize("phases", [PAIR, None])
+def test_an_image_that_does_not_fit_on_the_device_is_one_for_the_host(
+    phases: dict[int, float] | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where `auto` chooses; a device that was asked for ends in one line."""
+    image = blobs((16, 16), 3.0) + (phases is None)
+    expected = poisson.effective(image, phases, backend="openmp")
+    monkeypatch.setattr("poisson.run.effective._module", lambda backend: Full() if backend != "openmp" else np)
+    with pytest.raises(ResourceError, match="too little memory"):
+        poisson.effective(image, phases, backend="gpu")
+    with caplog.at_level("WARNING"):
+        found = poisson.effective(image, phases)
+    assert "the image does not fit on the device; going on on the host: the device has too little memory" in caplog.text
+    np.testing.assert_allclose(found.tensor, expected.tensor, rtol=1e-7, atol=1e-9)
 
 
 def test_paths_through_the_cell_are_found_across_its_ends() -> None:

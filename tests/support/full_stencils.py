@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Random full stencils and transfers by weights on any lattice."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +14,16 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.clusters import Clusters, clusters_of, contracted_clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.mesh.lattice import Lattice
-from support.operators import random_array
+from support.operators import AXIS_RULES, random_array
+
+SHAPES: dict[int, list[tuple[int, ...]]] = {1: [(9,), (12,)], 2: [(7, 6), (8, 9)], 3: [(5, 6, 4)]}
+GRIDS = [
+    (shape, (*AXIS_RULES[first], *AXIS_RULES[(first + 2) % 5], *AXIS_RULES[(first + 3) % 5])[: 2 * dimension])
+    for dimension in (1, 2, 3)
+    for number, (shape, first) in enumerate(itertools.product(SHAPES[dimension], range(5)))
+    if dimension < 3 or number % 2 == 0
+]
+"""Every pair of rules on every axis, with even and odd numbers of nodes."""
 
 
 def stencil_on(
