@@ -36,6 +36,11 @@ def test_nodes_of_a_line() -> None:
     np.testing.assert_array_equal(line.coordinates(0), [-1.0, -0.25, 0.5, 1.25, 2.0])
 
 
+@pytest.mark.parametrize(("shape", "tolerance"), [((65, 17), 10 / 16**2), ((17, 65), 10 / 16**2), ((65, 5), 0.1)])
+def test_the_tolerance_of_an_integral_is_that_of_the_coarsest_axis(shape: tuple[int, ...], tolerance: float) -> None:
+    assert grid(*shape).tolerance == tolerance
+
+
 def test_the_ends_are_exact() -> None:
     for low, high in ((0.1, 0.7), (-1e-3, 1e9), (-1e9, 1e-3), (1 / 3, 2 / 3), (-0.3, 0.1)):
         for nodes in (3, 10, 97):

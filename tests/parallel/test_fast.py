@@ -173,6 +173,12 @@ def test_weak_and_strong_couplings_keep_their_digits(
         solve(make, dtype, whole, (0, 40, 77), 4.0)
 
 
+def test_what_is_far_from_a_separator_is_left_out_without_a_digit_less(make: Any, dtype: Any) -> None:
+    """Every mode falls by more than e from a plane to the next, and the modes fill whole blocks of columns."""
+    whole = Operator.uniform((41, 90), (0.1, 1.0), 5.0, (Rule.FIXED,) * 4)
+    solve(make, dtype, whole, (0, 45))
+
+
 def test_the_lowest_mode_of_many_planes_keeps_its_digits() -> None:
     nodes = 3001
     whole = Operator.uniform((4, nodes), (0.1, 1.0), 1e-4, (Rule.WRAP, Rule.WRAP, Rule.MIRROR, Rule.MIRROR))

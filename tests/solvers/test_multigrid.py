@@ -108,6 +108,16 @@ def test_a_cycle_visits_the_coarsest_grid_as_often_as_its_letter_says(
         assert sum(count for call, count in ledger.counts.items() if call.name == "dense") == expected
 
 
+def test_the_sweeps_of_cycles_repeat_themselves_after_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Cycle(BACKEND.bind(cube((65, 65))), MultigridSettings())
+    solved, solve = [], made.below.solve
+    monkeypatch.setattr(made.below, "solve", lambda number: solved.append(number) or solve(number))
+    made.grids[0].f[...] = 0.0
+    for cycle in range(10):
+        made.coarse(cycle)
+    assert solved == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+
+
 @pytest.mark.parametrize("cycle", ["W", "F"])
 def test_other_cycles_contract_no_less(cycle: str) -> None:
     for shape in ((129, 129), (33, 33, 33)):

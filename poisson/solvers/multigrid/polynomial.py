@@ -72,11 +72,11 @@ class Polynomial:
         uneven = is_uneven(lattice)
         lowest = level.lowest * (_beginning(lattice, uneven) if period > 1 else 1.0)
         if settings.symmetric:
-            # The same polynomial before and after makes the cycle self-adjoint.
+            # The same polynomial before and after makes the cycle self-adjoint, in whatever order its sweeps come.
             lowest *= BELOW_WITH_JUMPS if level.operator.links else 1.0
             pre += 0 if finest else MORE_IN_SYMMETRIC_CYCLES
             half = _omegas(chebyshev_roots(lowest, LARGEST, [float(n) for n in range(pre)], pre))
-            self._factors = [(half[::-1], half)]
+            self._factors = [(half, half)]
             return
         if not finest:
             post += MORE_ON_COARSE_GRIDS
