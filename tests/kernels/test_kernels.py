@@ -184,11 +184,14 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
         backend.bind(Inverse(separable)).solve(f, u)
         given, norms = backend.in_place(f, lambda: None), backend.reduction()
         backend.bind(Inverse(separable, held=False)).solve_from(given, f, u, norms, norms)
-    part = replace(a, lattice=a.lattice.part(like.dimension - 1, 0, 2, 1))
-    slab = backend.bind(DividedInverse(part))
-    u, f, plane = (backend.empty(shape) for shape in (part.array_shape, part.array_shape, (1, slab.eigenvalues.size)))
-    slab.condense(f, u, None, plane, None)
-    slab.expand(f, u, None, plane, None)
+    for planes in (2, 5000):  # the chains of the latter do not fit registers
+        a = operator((*(18, 3, 3)[: like.dimension - 1], planes + 1), like.rules)
+        part = replace(a, lattice=a.lattice.part(like.dimension - 1, 0, planes, 1))
+        slab = backend.bind(DividedInverse(part))
+        u, f = (backend.empty(part.array_shape) for _ in range(2))
+        plane = backend.empty((1, slab.eigenvalues.size))
+        slab.condense(f, u, None, plane, None)
+        slab.expand(f, u, None, plane, None)
 
 
 def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:

@@ -18,6 +18,7 @@ from support.parts import Division
 from support.ranks import ThreadCommunicator, on_ranks
 
 from poisson.backends.base import Backend
+from poisson.backends.gpu import tridiagonal
 from poisson.backends.ledger import counted
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp.backend import OFFLOADED
@@ -76,11 +77,16 @@ def solved(
     return division.gathered(on_ranks(len(cuts), one))
 
 
-@pytest.fixture(params=["numpy", "openmp", "copies", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
-def make(request: pytest.FixtureRequest, dtype: Any) -> Any:
-    """Makes a backend."""
-    if request.param == "emulated" and dtype == np.float32:
+@pytest.fixture(
+    params=["numpy", "openmp", "copies", "emulated", "emulated-long", pytest.param("gpu", marks=pytest.mark.gpu)]
+)
+def make(request: pytest.FixtureRequest, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes a backend; *long* are kernels for chains that fit no registers."""
+    if request.param.startswith("emulated") and dtype == np.float32:
         pytest.skip("the kernels are compiled in either type elsewhere, and take as long here as all other cases")
+    if request.param == "emulated-long":
+        monkeypatch.setattr(tridiagonal, "MODES", ())
+        return ALL_BACKENDS["emulated"]
     if request.param != "copies":
         return ALL_BACKENDS[request.param]
 

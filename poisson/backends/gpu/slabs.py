@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The part of each rank in a direct solution on GPUs where the slowest axis is divided: `poisson.backends.slabs`.
 
-The axes that are whole are transformed as ever; the chains along the divided one are solved by a thread a mode
-(kernels/transforms/slab.hip). Beside the transforms, the planes are read twice and written twice, and once more as far
-as the flows reach that the separators want: forty over the angle of a mode, which is some tens of rows for most.
+The axes that are whole are transformed as ever. The chains along the divided one are first read as far as the flows
+reach that the separators want (kernels/transforms/slab.hip): forty over the angle of a mode, which is some tens of rows
+for most. Between the separators they are then solved in registers, as whole axes are (`tridiagonal.py`), so that planes
+are read and written once. Longer ones are solved by a thread a mode, which reads and writes them twice.
 """
 
 import math
@@ -16,6 +17,7 @@ from poisson.backends.base import Array
 from poisson.backends.gpu.device_transforms import TransformLauncher, axis_transform
 from poisson.backends.gpu.launch import Launcher, blocks_for, or_null
 from poisson.backends.gpu.shapes import Shape
+from poisson.backends.gpu.tridiagonal import Tridiagonal, block_of, table_of
 from poisson.backends.inverses import DividedInverseOperations
 from poisson.backends.slabs import OwnedPlanes, eigenvalues_by_node
 from poisson.backends.spectra import Line, free
@@ -53,6 +55,8 @@ class GpuSlab(DividedInverseOperations):
         # The kernels of transforms take what would divide the modes, and do not here.
         tables = (*(launcher.table_of(values) for values in spectra), launcher.scalar(1.0))
         self._transforms = [axis_transform(launcher, line, tables) for line in lines]
+        block = block_of(run.inner)
+        self._systems = Tridiagonal(backend, operator, lines, operator.dimension - 1, block, run) if block else None
         along_y = spectra[1] if operator.dimension == 3 else np.zeros(1)
         self.eigenvalues = eigenvalues_by_node(run, spectra)
         self._arguments = self._constants(spectra[0], along_y, 1.0 / math.prod(line.gain for line in lines))
@@ -70,10 +74,13 @@ class GpuSlab(DividedInverseOperations):
         self._backend.launch("slab", "slab_condense", SLAB_SHAPE, None, self._grid, arguments)
 
     def expand(self, f: Array, u: Array, below: Any | None, above: Any | None, line: Any | None) -> None:
-        own = self._own(u)
-        planes = (or_null(plane) for plane in (below, above, line))
-        arguments = (self._unknown(self._own(f)), self._unknown(own), *planes, *self._arguments)
-        self._backend.launch("slab", "slab_expand", SLAB_SHAPE, None, self._grid, arguments)
+        modes, own = self._own(f), self._own(u)
+        if self._systems:
+            self._systems.between(modes, own, below, above, line)
+        else:
+            planes = (or_null(plane) for plane in (below, above, line))
+            arguments = (self._unknown(modes), self._unknown(own), *planes, *self._arguments)
+            self._backend.launch("slab", "slab_expand", SLAB_SHAPE, None, self._grid, arguments)
         for transform in reversed(self._transforms):
             transform(own, own, False, True)
 
@@ -101,14 +108,8 @@ class GpuSlab(DividedInverseOperations):
         pitch = self._backend.pitch_of(nx)
         rows = run.unknowns.stop - run.unknowns.start
         sizes = (np.int32(nx), np.int32(ny), np.int64(pitch), np.int64(pitch * ny))
-        spectra = (self._table(along_x), self._table(along_y))
+        spectra = (table_of(self._backend, along_x), table_of(self._backend, along_y))
         return (*sizes, *ends, np.int32(rows), np.int32(flags), *spectra, np.float64(run.coupling), np.float64(gain))
-
-    def _table(self, values: NDArray[np.float64]) -> Any:
-        """Values on the device in float64, whatever the type of the arrays."""
-        table = self._backend.runtime.allocate(values.size, values.dtype)
-        self._backend.runtime.upload(values, table)
-        return table
 
     def _own(self, array: Array) -> Array:
         """The planes that are owned; None where kernels are made ready."""
