@@ -69,6 +69,20 @@ class DistributedOperations(Operations):
         """The colors of a part count from its first node."""
         return (color + self._first_color) % 2
 
+    def take(self, f: Array, out: Array, result: DividedResult) -> None:
+        lattice = self._lattice
+        layers = lattice.need(f, 0)
+        self._local.take(f.values, out.values, lattice.result(result))
+        lattice.leave(out, layers)
+
+    def certify(self, u: Array, f: Array, work: Array, result: DividedResult) -> None:
+        lattice = self._lattice
+        with lattice.beside():
+            lattice.need(u, 1)
+            lattice.need(f, 0)
+            self._local.certify(u.values, f.values, work.values, lattice.result(result))
+            lattice.leave(work, 0)
+
     def tuning(self) -> str:
         return self._local.tuning()
 
