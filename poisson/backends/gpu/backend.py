@@ -98,11 +98,12 @@ class GpuOperations(KrylovOperations, SmoothOperations):
 
     def certify_given(self, u: Array, f: GivenArray, source: Result | None, left: Result) -> None:
         """The norms of f − A u, and with a `source` those of f, which lies in the memory of the caller."""
-        blocks = math.prod(self.marched("sweep_norm")[1])
+        blocks = math.prod(self.marched("certify")[1])
         place = (None, None) if source is None else (self.backend.shared.partial_of(blocks, 1), source.argument)
         values = (f.values, *distances(f.values), np.float64(f.shift))
         defines = ("-DKEPT=0", f"-DGIVEN={TYPES[f.values.dtype]}")
-        self.march("stencil", "certify", (u, *values, *self.geometry, *map(or_null, place)), left, defines)
+        arguments = (u, *values, *self.geometry, *map(or_null, place))
+        self.march("stencil", "certify", arguments, left, defines, kind="certify")
 
     # ---- vectors
 

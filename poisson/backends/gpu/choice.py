@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 BETWEEN_GRIDS = ("interpolate", "prolong_add", "restrict")
 """Kinds of kernels that have tables on any axes."""
-REDUCING = ("sweep_norm", "varying_norm", "direction", "varying_direction")
+REDUCING = ("sweep_norm", "certify", "varying_norm", "direction", "varying_direction")
 """Kinds of kernels whose blocks join their sums at the end."""
 REDUCTION_STEPS = 8
 """The time that such joining takes, in steps of a march."""

@@ -41,14 +41,15 @@ VALUES = 8
 """Values of a pair of lines that a thread holds; twice as many if a block would have more than `THREADS` otherwise. A
 convolution, whose factors need more registers, has twice as many in blocks of half the threads."""
 THREADS = 1024
-RESIDENT_THREADS = (1024, 896, 640)
-"""Threads that a multiprocessor must be able to hold, which leaves 64 registers to each where all factors are 8, 72
-where all are `RADICES`, and 96 elsewhere and for type IV: threads wait for shared memory and for each other, and more
-of them hide that better than more registers do, as long as none are spilled. Other cells have one class more."""
+RESIDENT_THREADS = (1024, 640)
+"""Threads that a multiprocessor must be able to hold, which leaves 64 registers to each, and 96 where 64 are too few:
+for type IV, for factors beyond `RADICES`, and for cells where not all factors are 8. Threads wait for shared memory and
+for each other, and more of them hide that better than more registers do, as long as none are spilled."""
 ROW_THREADS = 128
 """The fewest threads of a block that transforms rows."""
-COLUMN_BYTES = 32
-"""The bytes of neighbouring columns in a block: memory is read in pieces of so many bytes, and more blocks share it."""
+COLUMN_BYTES = {2: 32, 3: 64}
+"""The bytes of neighbouring columns in a block, by dimension: memory is read in pieces of so many bytes. In 2D columns
+are few, and more blocks share them."""
 DECLARED_BYTES = 1024
 """The bytes of shared memory that a kernel declares beside the lines."""
 
@@ -79,19 +80,18 @@ class Block:
 
 
 def block_of(
-    length: int, axis: int, itemsize: int, shared_bytes: int, kind: Transform = Transform.SINE
+    length: int, axis: int, dimension: int, itemsize: int, shared_bytes: int, kind: Transform = Transform.SINE
 ) -> Block | None:
     """The block for lines in shared memory; None where there is none.
 
-    `length`: intervals of a line. `axis`: the axis of the lines; 0 is x. `itemsize`: bytes of a real value.
-    `shared_bytes`: bytes that a block can have. `kind`: the transform.
+    `length`: intervals of a line. `axis`: the axis of the lines in a grid of so many dimensions; 0 is x. `itemsize`:
+    bytes of a real value. `shared_bytes`: bytes that a block can have. `kind`: the transform.
     """
     values, factors = steps_of(length)
-    others = values > length or not {*factors} <= {*RADICES}
-    registers = ({*factors} != {RADICES[0]}) + (kind > Transform.FOURIER)
-    threads = RESIDENT_THREADS[2 if others or kind is Transform.CELL_QUARTER else registers]
+    usual = {*RADICES} if kind <= Transform.FOURIER else {RADICES[0]}
+    many = values > length or not {*factors} <= usual or kind is Transform.CELL_QUARTER
     of_thread, most = (VALUES, THREADS) if values == length else (2 * VALUES, THREADS // 2)
-    pairs = COLUMN_BYTES // (2 * itemsize) if axis else max(1, ROW_THREADS // _lanes(values, of_thread))
+    pairs = COLUMN_BYTES[dimension] // (2 * itemsize) if axis else max(1, ROW_THREADS // _lanes(values, of_thread))
     while pairs:
         lanes = _lanes(values, of_thread)
         if lanes * pairs > most:
@@ -99,7 +99,7 @@ def block_of(
         together = max(pairs, LANES // lanes)
         needed = 2 * itemsize * together * _line_values(values, together, itemsize)
         if lanes * together <= THREADS and needed + DECLARED_BYTES <= shared_bytes:
-            return Block(lanes, together, needed, max(1, threads // (lanes * together)))
+            return Block(lanes, together, needed, max(1, RESIDENT_THREADS[many] // (lanes * together)))
         pairs //= 2
     return None
 
@@ -254,9 +254,8 @@ class TransformLauncher:
 
     def block(self, line: Line) -> Block | None:
         """`block_of` on this device."""
-        return block_of(
-            line.length, line.axis, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes, line.kind
-        )
+        itemsize, room = self.backend.dtype.itemsize, self.backend.runtime.shared_bytes
+        return block_of(line.length, line.axis, self.operator.dimension, itemsize, room, line.kind)
 
     def table_of(self, values: NDArray[Any]) -> Any:
         """Real or complex values on the device, in this backend's type."""

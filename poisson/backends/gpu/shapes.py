@@ -39,11 +39,23 @@ KINDS = ("laplacian", "sweep", "sweep_norm", "sweeps")
 several sweeps in a pass."""
 
 VARYING = MappingProxyType(
-    {"laplacian": "varying", "sweep": "varying", "sweep_norm": "varying_norm", "direction": "varying_direction"}
+    {
+        **{"laplacian": "varying", "sweep": "varying", "direction": "varying_direction"},
+        **{"sweep_norm": "varying_norm", "certify": "varying_norm"},
+    }
 )
 """The kinds that take the place of others where coefficients vary, and a thread reads more beside u."""
 
-UNTUNED = ("direction", "full", "full_norm", "interpolate", "prolong_add", "restrict", *sorted(set(VARYING.values())))
+UNTUNED = (
+    "certify",
+    "direction",
+    "full",
+    "full_norm",
+    "interpolate",
+    "prolong_add",
+    "restrict",
+    *sorted(set(VARYING.values())),
+)
 """The kinds that have built-in shapes alone."""
 
 Shapes = Mapping[tuple[str, int], Shape]
@@ -59,7 +71,9 @@ _HOPPER: Shapes = MappingProxyType(
         ("sweep", 2): Shape(64, 2, 4, 4),
         ("sweep", 3): Shape(32, 8, 8, resident=3, strip=_STRIP),
         ("sweep_norm", 2): Shape(256, 1, 64, unroll=2, resident=4),
-        ("sweep_norm", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
+        ("sweep_norm", 3): Shape(32, 8, 64, resident=3),
+        ("certify", 2): Shape(256, 1, 64, unroll=2, resident=4),
+        ("certify", 3): Shape(32, 8, 64, resident=4),
         ("sweeps", 2): Shape(32, 4, 128, unroll=2, depth=6),
         ("sweeps", 3): Shape(32, 8, 64, rows=2, resident=2, depth=2),
         ("varying", 2): Shape(128, 2, 4, 2),
