@@ -95,12 +95,12 @@ def _ask(operations: Operations, inverse: InverseOperations, stack: _Stack, at_o
     for n in range(count):
         # Where the sources came as one, they have values at fixed nodes, and no norms yet.
         operations.take(stack.fs[n], stack.fs[n], stack.sources[n])
-        backend.axpby(1.0, stack.fs[n], 0.0, stack.work[n])
-        if not at_once:
-            inverse.solve(stack.work[n], stack.us[n])
+    backend.axpby(1.0, stack.fs, 0.0, stack.work)
     if at_once:
         inverse.solve(stack.work, stack.us)
     for n in range(count):
+        if not at_once:
+            inverse.solve(stack.work[n], stack.us[n])
         operations.certify(stack.us[n], stack.fs[n], stack.work[n], stack.left[n])
 
 
