@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 20
+#define POISSON_ABI_VERSION 21
 
 #ifdef __cplusplus
 extern "C" {
@@ -349,7 +349,7 @@ poisson_status poisson_find_parts(const poisson_operator* operator_, double fixe
         real* v, real* w, real* out, int64_t pitch, int64_t plane);                                                    \
     poisson_status poisson_subtract_gradient_##suffix(const poisson_staggered* grid, double factor, const real* p,     \
         int64_t pitch, int64_t plane, real* u, real* v, real* w, const real* link_x, const real* link_y,               \
-        const real* link_z, int64_t link_pitch, int64_t link_plane);                                                   \
+        const real* link_z, int64_t link_pitch, int64_t link_plane, double* result);                                                   \
     poisson_status poisson_to_modes_##suffix(const poisson_operator* operator_, const poisson_direct* direct,          \
         const real* f, int64_t pitch, double shift, real* u, double* result);                                          \
     poisson_status poisson_from_modes_##suffix(const poisson_operator* operator_, const poisson_direct* direct,        \

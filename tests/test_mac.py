@@ -2,13 +2,14 @@
 """Staggered grids: divergences, gradients and projections.
 
 Covers poisson.problem.staggered, poisson.mesh.staggered, poisson.backends.gpu.staggered,
-poisson.backends.openmp.staggered and poisson.parallel.staggered.
+poisson.backends.openmp.staggered, poisson.parallel.staggered and poisson.run.in_place.
 """
 
 from __future__ import annotations
 
 import doctest
 import math
+import pickle
 import runpy
 from itertools import product
 from typing import Any
@@ -25,6 +26,7 @@ from poisson.backends.base import Backend
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.errors import PoissonError
 from poisson.problem import staggered
+from poisson.run.in_place import SourceOf
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -145,6 +147,81 @@ def test_backends_pass_over_the_grid_as_numpy_does(backend: Backend, axes: int) 
             np.testing.assert_allclose(here(source), divergence, rtol=0, atol=around * most([divergence]))
         for one, other in zip(velocity, expected, strict=True):
             np.testing.assert_array_equal(here(one) == 0.0, other == 0.0)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", [(4, 40000), (7, 4, 5000), (5, 3)])
+@pytest.mark.parametrize("sides", [("wall", "outflow"), ("periodic",)])
+def test_what_a_gradient_leaves_is_certified_on_its_way(
+    sides: tuple[str, ...], shape: tuple[int, ...], threads: int
+) -> None:
+    """By the norms of the divergence of the velocity, to the last bit on any number of threads."""
+    mix = (("wall", "wall"),) * (len(shape) - 1) + (sides,)
+    projector = mac.Projector(shape, boundary(mix), backend="openmp", threads=threads)
+    backend, random = projector.solver.backend, np.random.default_rng(5)
+    p, velocity, norms = random.standard_normal(projector.shape), rough(projector, 1), backend.reduction()
+    expected = tuple(map(np.copy, velocity))
+    projector._correct(expected, p, 0.25)
+    projector._passes.subtract_gradient(0.25, p, velocity, (), norms)
+    for one, other in zip(velocity, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    left = -4.0 * projector.divergence(*velocity)
+    squares, largest = backend.read(norms)
+    assert largest == abs(left).max()
+    np.testing.assert_allclose(squares, np.vdot(left, left), rtol=1e-13)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_a_source_that_nothing_keeps_has_the_same_projection(pair: tuple[str, ...]) -> None:
+    number = PAIRS.index(pair)
+    for mix in ((pair, PAIRS[number - 3]), (pair, PAIRS[number - 3], PAIRS[2 * number % len(PAIRS)])):
+        few = slice(len(mix))
+        # Transforms of an axis that is stretched and periodic go another way.
+        rows = 6 if mix[1] == ("periodic",) else STRETCHED
+        projector = mac.Projector((7, rows, 6)[few], boundary(mix), backend="openmp")
+        before, data = rough(projector, 1), {"density": 2.0, "step": 0.5}
+        walls = [
+            np.moveaxis(before[face // 2], -1 - face // 2, 0)[-(face % 2), ...]
+            for face, side in enumerate(projector.sides)
+            if side == "wall"
+        ]
+        for layer in walls:
+            layer[...] = 1.0
+        velocity, solution = projected(projector, before, **data)
+        assert isinstance(solution.problem.f, SourceOf)
+        expected, other = projected(projector, before, initial=0.0, **data)
+        assert not isinstance(other.problem.f, SourceOf)
+        scale = most([other.u])
+        assert most([solution.u - other.u]) <= 100 * EPS * scale
+        assert most(a - b for a, b in zip(velocity, expected, strict=True)) <= 100 * EPS * scale
+        if "outflow" not in projector.sides:
+            volumes = projector.problem.lattice.volumes()
+            assert abs((volumes * solution.u).sum()) <= 4 * EPS * scale * volumes.sum()
+        np.testing.assert_allclose(solution.target, other.target, rtol=1e-12)
+        left = 4.0 * projector.divergence(*velocity)
+        assert solution.residual == pytest.approx(math.sqrt(np.vdot(left, left) / left.size), rel=1e-12)
+        assert solution.residual <= 100 * other.residual and solution.status == other.status == "converged"
+        # The solution has its source all the same, and goes to other processes.
+        f = other.problem.f.values
+        assert most([solution.problem.f.values - f]) <= 100 * EPS * most([f])
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(solution)).problem.f.values, solution.problem.f.values)
+
+
+def test_a_velocity_of_rounding_is_certified_by_its_pressure() -> None:
+    """The divergence that is left is too large to certify; so the velocity gets its values back before."""
+    projector = mac.Projector((24, 20), "periodic", backend="openmp")
+    velocity, first = projected(projector, rough(projector, 1))
+    again, second = projected(projector, velocity)
+    assert isinstance(first.problem.f, SourceOf) and not isinstance(second.problem.f, SourceOf)
+    assert most(a - b for a, b in zip(again, velocity, strict=True)) <= 16 * EPS
+    kinds = [isinstance(projected(projector, rough(projector, 1))[1].problem.f, SourceOf) for _ in range(mac.PAUSE + 1)]
+    assert kinds == [False] * mac.PAUSE + [True]
+    strict = mac.Projector((24, 20), "periodic", backend="openmp", rtol=1e-20)
+    velocity, third = projected(strict, rough(strict, 1))
+    expected, other = projected(projector, rough(projector, 1))
+    assert most([third.u - other.u]) <= 16 * EPS
+    assert third.status == "at_rounding" and third.residual > third.target
+    assert most(a - b for a, b in zip(velocity, expected, strict=True)) <= 16 * EPS
 
 
 def test_what_is_subtracted_is_the_gradient_of_the_pressure_over_the_density() -> None:

@@ -64,6 +64,13 @@ class CertifyingInverse(InverseOperations):
         Returns: the norms of f and of f − A u, as (sum of squares, maximum).
         """
 
+    @abstractmethod
+    def solve_in_place(self, u: Array) -> Norms | None:
+        """u = A⁻¹ u where no node is fixed, without a certificate.
+
+        Returns: the norms of what u was; none where this operator goes another way, and u is as it was.
+        """
+
 
 class DividedInverseOperations(ABC):
     """The part of a rank in a direct solution where the slowest axis is divided; `poisson.parallel.fast` has the whole.

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from poisson.backends.base import Array, Operations
+from poisson.backends.inverses import CertifyingInverse
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, patience_with
 from poisson.solvers.iteration import Interruption, Iterate, Method, Task
@@ -83,6 +84,10 @@ class ChosenMethod(Method):
     @property
     def reads_guess(self) -> bool:  # type: ignore[override]  # of the method that begins
         return self._first.reads_guess
+
+    @property
+    def inverse(self) -> CertifyingInverse | None:
+        return self._first.inverse
 
     @property
     def together(self) -> bool:

@@ -147,6 +147,10 @@ class FastTransform(Method):
         return self._kept
 
     @property
+    def inverse(self) -> CertifyingInverse | None:
+        return self._callers
+
+    @property
     def together(self) -> bool:
         if self._callers:
             return self._callers.together

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction
+from poisson.backends.inverses import CertifyingInverse
 from poisson.discrete.inverse import FaceValues
 from poisson.errors import ResourceError
 from poisson.solvers.rounding import (
@@ -132,6 +133,11 @@ class Method(ABC):
         Returns: whether it could; otherwise the method must be made anew.
         """
         return False
+
+    @property
+    def inverse(self) -> CertifyingInverse | None:
+        """The direct solution by which it solves, where that needs no other array."""
+        return None
 
     @property
     def together(self) -> bool:

@@ -24,7 +24,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 20
+ABI_VERSION = 21
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -281,7 +281,17 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "divergence": (_STATUS, (POINTER(StaggeredStructure), c_double, c_int32, *(c_void_p,) * 4, c_int64, c_int64)),
     "subtract_gradient": (
         _STATUS,
-        (POINTER(StaggeredStructure), c_double, c_void_p, c_int64, c_int64, *(c_void_p,) * 6, c_int64, c_int64),
+        (
+            POINTER(StaggeredStructure),
+            c_double,
+            c_void_p,
+            c_int64,
+            c_int64,
+            *(c_void_p,) * 6,
+            c_int64,
+            c_int64,
+            c_void_p,
+        ),
     ),
     "depth": (c_int32, (_OPERATOR,)),
 }

@@ -13,6 +13,7 @@ from poisson.backends.openmp.library import StaggeredStructure, functions_of
 from poisson.mesh.staggered import Staggered, distances
 
 if TYPE_CHECKING:
+    from poisson.backends.openmp.arrays import DeviceResult
     from poisson.backends.openmp.backend import OpenmpBackend
 
 
@@ -44,7 +45,10 @@ class OpenmpStaggered:
             byref(self._structure), factor, walls, *(*faces, faces[-1])[:3], out.ctypes.data, *distances(out)
         )
 
-    def subtract_gradient(self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any]) -> None:
+    def subtract_gradient(
+        self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any], result: DeviceResult | None = None
+    ) -> None:
+        """velocity −= factor times the gradient of p; `result` gets the norms of the divergence left over −factor."""
         faces, between = ([each.ctypes.data for each in of] for of in (velocity, links))
         self._functions.subtract_gradient(
             byref(self._structure),
@@ -54,4 +58,5 @@ class OpenmpStaggered:
             *(*faces, faces[-1])[:3],
             *(*between, None, None, None)[:3],
             *(distances(links[0]) if links else (0, 0)),
+            None if result is None else result.pointer,
         )
