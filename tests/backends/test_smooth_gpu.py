@@ -167,10 +167,11 @@ def test_smooth_where_coefficients_vary(number: int) -> None:
     runtime.check_guards()
 
 
-def test_two_sweeps_from_zero_share_a_pass_where_the_diagonal_varies_but_not_in_a_recording() -> None:
+@pytest.mark.parametrize("shape", [(9, 8), (9, 8, 7)])
+def test_two_sweeps_from_zero_share_a_pass_where_the_diagonal_varies_but_not_in_a_recording(shape: Any) -> None:
     """With the diagonal of the coefficients that there are; a recording has none, and makes the sweeps one by one."""
     backend, found = GpuBackend(np.float64, EmulatedRuntime()), []
-    a = with_coefficients(backend, operator((9, 8, 7), (F, F, M, M, W, W)), "masked")
+    a = with_coefficients(backend, operator(shape, (F, F, M, M, W, W)[: 2 * len(shape)]), "masked")
     operations = backend.bind(a)
     f, out, work = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2, 3))
 

@@ -230,9 +230,15 @@ class SmoothOperations(PassLauncher, Operations):
         arguments = (f, or_null(self.inverse), out, *self.geometry, *map(self.step, omegas))
         self.march("krylov", "two_sweeps", arguments, None)
 
+    def _sweep_from_zero(self, f: Array, out: Array, work: Array, omegas: Sequence[float]) -> int:
+        if len(omegas) < 2 or not self._has_inverse(work):
+            return super()._sweep_from_zero(f, out, work, omegas)
+        self.two_sweeps(f, out, omegas[:2])
+        return 2
+
     def _has_inverse(self, work: Array) -> bool:
         """Whether there is that array. It is made here, in `work` too, but not while launches are recorded."""
-        if self.operator.lattice.divided or self.backend.shared.recording:
+        if not self.operator.varies or self.operator.lattice.divided or self.backend.shared.recording:
             return False
         if self.inverse is None:
             inverse = self.backend.empty(self.operator.array_shape)
@@ -283,7 +289,7 @@ class SmoothOperations(PassLauncher, Operations):
             todo = fastest_passes(*work_to_do, varies=self.operator.varies, single=self.backend.width == 4, nodes=nodes)
         apart = self.operator.dimension == 3 and math.prod(self.operator.shape) < SMALL_GRID
         apart = apart and not self.operator.lattice.divided
-        if todo[:2] == (FIRST, SWEEP) and self.operator.varies and self._has_inverse(work):
+        if todo[:2] == (FIRST, SWEEP) and self._has_inverse(work):
             todo = (FIRST_TWO, *todo[2:])
         left = sum(step.writes for step in todo)
         source, done = u, 0
