@@ -38,10 +38,10 @@ def _make(given: Given) -> Method:
 
 
 def _levels(sizes: Sizes) -> float:
-    """Arrays of a diagonal that varies and the levels below the finest; of Galerkin ones with those that their set-up
-    takes at once.
+    """Arrays of the levels below the finest, and on a device of a diagonal that varies; of Galerkin levels with those
+    that their set-up takes at once.
     """
-    diagonal = float(sizes.coefficients > 0.0)
+    diagonal = float(sizes.on_device and sizes.coefficients > 0.0)
     if sizes.settings.of(MultigridSettings).coarse != "galerkin":
         return sizes.levels + diagonal
     part = 2.0**-sizes.dimension
