@@ -453,6 +453,11 @@ class Operations(ABC):
 
     # ---- half a level of multigrid
 
+    def _sweep_from_zero(self, f: Array, out: Array, work: Array, omegas: Sequence[float]) -> int:
+        """out = zero after the first of some sweeps, or after several in one pass; returns how many."""
+        self.diagonal_solve(f, out, omegas[0])
+        return 1
+
     def smooth(
         self,
         u: Array | None,
@@ -475,8 +480,7 @@ class Operations(ABC):
         if u is None and (correction or not omegas):
             self.backend.fill(start, 0.0)
         elif u is None:
-            self.diagonal_solve(f, start, omegas[0])
-            omegas = omegas[1:]
+            omegas = omegas[self._sweep_from_zero(f, start, spare, omegas) :]
         if correction:
             correction[0].prolong_add(correction[1], start)
         depth = self.depth()

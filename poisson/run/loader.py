@@ -45,10 +45,12 @@ class Loader:
     """Fills the arrays of a setup; what the faces add is kept until they change.
 
     `setup`: with the arrays. `share`: the part of the grid that they are on; without it the whole. `blank`: whether the
-    iterate is set at fixed nodes alone (`poisson.solvers.iteration.Task`).
+    iterate is set at fixed nodes alone, and `source`: the place of the norms of the source, if they have been asked for
+    (`poisson.solvers.iteration.Task`).
     """
 
     blank = False
+    source: Reduction | None = None
 
     def __init__(self, setup: Setup, share: Share | None) -> None:
         self._setup = setup
@@ -79,7 +81,7 @@ class Loader:
             given.shift = discretisation.shift
         setup.renew()
         self._unread.clear()
-        setup.given = None
+        setup.given = self.source = None
         if self._whole:
             faces = self._terms(discretisation)
             setup.given = None if faces.adds else given
@@ -169,13 +171,11 @@ class Loader:
     def _take(self, name: str, given: Array, function: Slab, out: Array) -> None:
         """Copy what is in the memory of the caller; on the host all values have been looked at then."""
         setup = self._setup
-        if setup.backend.on_host:
-            setup.operations.take(given, out, setup.norms)
-            return
         if name not in self._places:
             self._places[name] = setup.backend.reduction()
         setup.operations.take(given, out, self._places[name])
-        self._unread.append((self._places[name], partial(self._look, function)))
+        if not setup.backend.on_host:
+            self._unread.append((self._places[name], partial(self._look, function)))
 
     def _evaluate(self, field: Any, function: Slab, out: Array) -> None:
         """Fill an array with what a problem has a function of its nodes for."""
@@ -213,7 +213,10 @@ class Loader:
             self._evaluate(discretisation.problem.f, discretisation.source, setup.f)
             return
         self._take("f", given, discretisation.source, setup.f)
-        faces.add(backend.view(setup.f))
+        if faces.adds:
+            faces.add(backend.view(setup.f))
+        else:
+            self.source = self._places["f"]
 
     def _terms(self, discretisation: Discretisation) -> FaceTerms:
         """The terms of the faces; data that may have changed since they were read are read again."""

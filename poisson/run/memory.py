@@ -117,7 +117,11 @@ def needs(backend: Backend, room: Room, free: Free, least: int = 0) -> tuple[Nee
     dtype = np.dtype(np.float32 if precision == "float32" else np.float64)
     dimension, half_open = lattice.dimension, room.half_open
     arrays = arrays_of(
-        room.settings, precision, dimension, varies=room.varies, surface=room.surface, half_open=half_open
+        *(room.settings, precision, dimension),
+        varies=room.varies,
+        surface=room.surface,
+        half_open=half_open,
+        on_device=not backend.on_host,
     )
     arrays += room.kept
     own = lattice.nodes if room.nodes is None else room.nodes

@@ -457,8 +457,9 @@ class Solver(SetupView):
             setup.backend.axpby(1.0, guess[0], 0.0, setup.u)
             stopping = replace(stopping, atol=max(stopping.atol, guess[1]))
         copy = None if setup.backend.on_host else copies(setup, problem, ranks, call.out)
-        blank = self._loader.blank and guess is None
-        result = method.run(Task(setup.u, setup.source, stopping, call.observer, between, copy, blank=blank))
+        blank, norms = self._loader.blank and guess is None, self._loader.source
+        task = Task(setup.u, setup.source, stopping, call.observer, between, copy, blank=blank, norms=norms)
+        result = method.run(task)
         self._loader.wait()
         ended = time.perf_counter()
         if keep:

@@ -57,7 +57,7 @@ class Sizes:
     `settings`: of the solve. `precision`: mixed precision has the cycles, with a source and a correction, and the
     directions of ``cg`` in float32. `dimension`: of the grid: each coarser one has 2^−dimension of its nodes.
     `coefficients`: arrays that the coefficients take where they vary, or 0. `half_open`: axes with an open end and a
-    wall.
+    wall. `on_device`: whether the arrays are not in the host's memory.
     """
 
     settings: SolverSettings
@@ -65,6 +65,7 @@ class Sizes:
     dimension: int
     coefficients: float
     half_open: int = 0
+    on_device: bool = False
 
     @property
     def levels(self) -> float:

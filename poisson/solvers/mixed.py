@@ -65,6 +65,7 @@ class DefectCorrection(Method):
         self._start: _Start | None = None
         if inner.settings.full and not inner.cycle.galerkin and inner.cycle.grids:
             self._start = _Start(operations, inner)
+        self.reads_guess = self._start is None
 
     def run(self, task: Task) -> SolveResult:
         """Solve A u = f (`Method.run`); the iterations are cycles.
@@ -80,10 +81,13 @@ class DefectCorrection(Method):
         source, guess = watch.source(f), None
         self._inner.begin()
         self._mean.begin()
-        if self._start and not stopping.begun:
+        starts, blank = self._start if not stopping.begun else None, task.blank
+        if blank and (not starts or source == (0.0, 0.0)):
+            backend.fill(u, 0.0)
+        if starts:
             if source == (0.0, 0.0):
                 guess = self._defect(u, f, 1.0)
-            self._start.run(u, f, source[1], norms)
+            starts.run(u, f, source[1], norms, blank)
         factor = factor_for(source[1])
         now = self._defect(u, f, factor)
         status = watch.begin(source, now, lambda: u, guess)
@@ -341,11 +345,13 @@ class _Start:
         self._coarse = backend.empty(coarse.array_shape)
         self._nothing = backend.bind(_nothing(coarse))
 
-    def run(self, u: Array, f: Array, largest: float, norms: Array) -> None:
-        """Overwrite u, but for its fixed nodes; `largest` is that of f."""
+    def run(self, u: Array, f: Array, largest: float, norms: Array, blank: bool) -> None:
+        """Overwrite u, but for its fixed nodes, which are zero if it is `blank`; `largest` is that of f."""
         backend, coarse = self._backend, self._coarse
         factor = factor_for(self._unit * largest)
-        if self._sampled:
+        if blank:
+            self._cycle.backend.fill(self._grid.spare[0], 0.0)
+        elif self._sampled:
             self._sampled.interpolate(u, coarse)
             self._nothing.norm(coarse, norms)
             factor = factor_for(max(self._unit * largest, backend.read(norms)[1]))

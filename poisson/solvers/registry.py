@@ -211,6 +211,7 @@ def arrays_of(
     varies: bool = False,
     surface: str = "",
     half_open: int = 0,
+    on_device: bool = False,
 ) -> float:
     """Arrays of the grid's size, in the type of u, that a solve takes at once.
 
@@ -218,9 +219,9 @@ def arrays_of(
     has the cycles, with a source and a correction, and the directions of ``cg`` in float32. `dimension`: of the grid:
     each coarser one has 2^−dimension of its nodes. `varies`: whether the coefficients vary: they take an array for each
     axis and one more. `surface`: the form beside bodies with given values; empty without any. `half_open`: axes with an
-    open end and a wall.
+    open end and a wall. `on_device`: whether the arrays are not in the host's memory.
     """
-    sizes = Sizes(settings, precision, dimension, dimension + 1.0 if varies else 0.0, half_open)
+    sizes = Sizes(settings, precision, dimension, dimension + 1.0 if varies else 0.0, half_open, on_device)
     if settings.method == AUTO:
         return min(_arrays(entry, sizes, surface) for entry in methods().values() if entry.offer)
     return _arrays(method_of(settings), sizes, surface)

@@ -87,7 +87,7 @@ FURTHER_METHODS = {Backend: {"capture", "mark", "seconds", "bind", "prepare"}, O
 
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
-    *("smooth", "smooth_norm", "interpolate_gather", "take", "certify"),
+    *("smooth", "smooth_norm", "two_sweeps", "interpolate_gather", "take", "certify"),
     *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add", "rows_put"),
     *("clusters_begin", "clusters_join", "clusters_label", "clusters_collect", "clusters_start", "clusters_divide"),
     *(

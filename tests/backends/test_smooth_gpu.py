@@ -167,6 +167,34 @@ def test_smooth_where_coefficients_vary(number: int) -> None:
     runtime.check_guards()
 
 
+@pytest.mark.parametrize("shape", [(9, 8), (9, 8, 7)])
+def test_two_sweeps_from_zero_share_a_pass_where_the_diagonal_varies_but_not_in_a_recording(shape: Any) -> None:
+    """With the diagonal of the coefficients that there are; a recording has none, and makes the sweeps one by one."""
+    backend, found = GpuBackend(np.float64, EmulatedRuntime()), []
+    a = with_coefficients(backend, operator(shape, (F, F, M, M, W, W)[: 2 * len(shape)]), "masked")
+    operations = backend.bind(a)
+    f, out, work = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2, 3))
+
+    def swept() -> None:
+        operations.smooth(None, f, out, work, (0.7, 0.9))
+
+    for factor in (1.0, 3.0):
+        for links in a.links or ():
+            links *= factor
+        operations.rebind(a)
+        with backend.shared.recorded():
+            swept()
+            found.append(backend.to_host(out))
+            assert operations.inverse is None
+        for _ in range(2):
+            with backend.shared.without_launches() as noted:
+                swept()
+            assert [key[1] for key in noted][-1] == "two_sweeps"
+            swept()
+            agree([backend.to_host(out)], [found[-1]])
+    assert np.abs(found[0] - found[1]).max() > 0.1 * np.abs(found[0]).max()
+
+
 def test_smooth_with_the_shapes_and_passes_of_a_device() -> None:
     """On a grid that needs several blocks."""
     transfer = transfer_between((33, 37, 9), (M, F, F, M, W, W), (True, True, True))

@@ -260,6 +260,7 @@ def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> 
     pair[0].restrict(u, pair[1])
     pair[0].prolong_add(pair[1], u)
     backend.bind(fine).smooth(None, f, out, work, [0.6, 0.9], None, pair)
+    backend.bind(fine).two_sweeps(f, out, [0.6, 0.9])
     backend.bind(fine).smooth(u, f, out, work, [0.8], pair)
     for norms in (None, backend.reduction()):
         backend.bind(fine).smooth(u, f, out, work, [0.8, 0.6, 0.9], pair, pair, norms)

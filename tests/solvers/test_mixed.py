@@ -25,6 +25,7 @@ from support.multigrid import (
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
+from poisson.solvers.iteration import Task
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.registry import arrays_of
 from poisson.solvers.settings import SolverSettings
@@ -224,6 +225,27 @@ def test_the_memory_of_mixed_precision(method: str) -> None:
         # One more, for what comes after the solve.
         assert 5.0 < arrays + 1.0 < (5.5 if method == "multigrid" else 6.5)
         assert abs(arrays_of(settings, "mixed", 3) - (arrays + 1.0)) < 0.02
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("precision", ["float64", "mixed"])
+def test_a_start_on_the_coarsest_grid_needs_no_guess(precision: str, full: bool) -> None:
+    """Where u is blank its values do not count, whatever they are, and norms of f that are there are taken."""
+    a, stopping = cube((33, 17)), Stopping(rtol=1e-12)
+    operations, settings = BACKEND.bind(a), PLAIN.having(method="multigrid", full=full)
+    method = solver(BACKEND, a, settings) if precision == "mixed" else solver_of(operations, settings)
+    assert method.reads_guess is not full
+    for f in (source(BACKEND, a), zeros(BACKEND, a)):
+        norms, blank = BACKEND.reduction(), BACKEND.empty(a.array_shape)
+        blank[...], blank[a.lattice.on_faces] = np.nan, 0.0
+        operations.norm(f, norms)
+        expected = method.solve(zeros(BACKEND, a), f, stopping=stopping)
+        u, history = expected.u.copy(), expected.history
+        found = method.run(Task(blank, f, stopping, blank=True, norms=norms))
+        np.testing.assert_array_equal(found.u, u)
+        assert found.history == history
+        norms[...] *= 1e6
+        assert method.run(Task(zeros(BACKEND, a), f, stopping, norms=norms)).target == 1e3 * expected.target
 
 
 @pytest.mark.parametrize("method", ["multigrid", "cg"])

@@ -142,6 +142,17 @@ def test_verify_compares_what_auto_may_choose() -> None:
     assert arrays_of(SolverSettings(), "float64", 2) == least
 
 
+def test_the_memory_of_a_diagonal_that_varies_on_a_device() -> None:
+    def arrays(precision: str, varies: bool) -> list[float]:
+        settings = SolverSettings(method="cg", preconditioner="multigrid")
+        return [arrays_of(settings, precision, 3, varies=varies, on_device=there) for there in (False, True)]
+
+    for precision, more in (("float64", 1.0), ("mixed", 0.5)):
+        host, device = arrays(precision, varies=True)
+        assert device - host == pytest.approx(more)
+        assert len({*arrays(precision, varies=False)}) == 1
+
+
 def test_memory_of_stopping_at_the_discretisation_error() -> None:
     """The grids of half and a quarter of the intervals have levels of their own."""
     settings = SolverSettings(method="multigrid").having(stop="discretisation")

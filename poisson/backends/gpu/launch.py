@@ -72,7 +72,7 @@ class RecordedLaunches:
         self._partials: tuple[Any, ...] = ()
         # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
         before, backend.shared.recordable = backend.shared.recordable, True
-        with backend.shared.without_launches() as self._wanted:
+        with backend.shared.recorded(), backend.shared.without_launches() as self._wanted:
             function()
         self._recordable = backend.shared.recordable
         backend.shared.recordable = self._recordable and before
@@ -80,7 +80,7 @@ class RecordedLaunches:
     def record(self) -> None:
         """Record it, as soon as its kernels are there."""
         shared = self._backend.shared
-        with shared.kernels.timed():
+        with shared.recorded(), shared.kernels.timed():
             shared.kernels.settle(self._wanted)
             self._wanted.clear()
             recordable, function = self._recordable, self._function

@@ -64,6 +64,7 @@ def passes(zero: bool, correct: bool, sweeps: int, residual: bool, most: int) ->
 
 
 FIRST, SWEEP = Pass(True, False, 1, False), Pass(False, False, 1, False)
+FIRST_TWO = Pass(True, False, 2, False)
 RESIDUAL = Pass(False, False, 0, True)
 
 Times = Mapping[Pass, tuple[float, float]]

@@ -108,7 +108,8 @@ class Shared:
 
     `kernels`: those asked for so far. `partials` (arrays): each a counter and the parts of the blocks in a reduction;
     launches run in order, so one for each reduction of a launch is enough. `overlap`: what goes on beside launches.
-    `recordable`: whether all that was noted since this was set can be recorded.
+    `recordable`: whether all that was noted since this was set can be recorded. `recording`: whether launches are
+    recorded, or noted to be.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -116,7 +117,7 @@ class Shared:
         self.kernels = Kernels(runtime)
         self.overlap = Overlap(runtime)
         self.partials = [self._zeros(2), self._zeros(2)]
-        self.recordable = True
+        self.recordable, self.recording = True, False
         self._noted: Wanted | None = None
         self._norm, self._launches = 1.0, 0
         self._reads: int | None = None
@@ -125,6 +126,15 @@ class Shared:
     def launching(self) -> bool:
         """Whether a launch is to run; otherwise its kernel is only noted."""
         return self._noted is None
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Within, `recording` is true."""
+        before, self.recording = self.recording, True
+        try:
+            yield
+        finally:
+            self.recording = before
 
     def partial_of(self, blocks: int, place: int = 0) -> Any:
         """One of `partials`, made large enough for so many blocks."""

@@ -17,7 +17,7 @@ from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null
 from poisson.backends.gpu.marches import OperatorLauncher, mask_of, masked, strips
 from poisson.backends.gpu.overlap import Cut, Grid
-from poisson.backends.gpu.passes import FIRST, RESIDUAL, SWEEP, Pass, fastest_passes, passes
+from poisson.backends.gpu.passes import FIRST, FIRST_TWO, RESIDUAL, SWEEP, Pass, fastest_passes, passes
 from poisson.backends.gpu.shapes import (
     LANES,
     MAX_BLOCKS,
@@ -213,9 +213,39 @@ class PassLauncher(OperatorLauncher):
 
 
 class SmoothOperations(PassLauncher, Operations):
-    """Several sweeps in one pass, and half a level of multigrid in few."""
+    """Several sweeps in one pass, and half a level of multigrid in few.
+
+    `inverse` (Array or None): one over the diagonal, zero at fixed nodes, where it varies and was asked for.
+    """
 
     backend: Launcher
+    inverse: Array | None = None
+
+    def rebind(self, operator: Operator) -> None:
+        super().rebind(operator)
+        self.inverse = None
+
+    def two_sweeps(self, f: Array, out: Array, omegas: Sequence[float]) -> None:
+        """out = u after two sweeps from zero, with `inverse`."""
+        arguments = (f, or_null(self.inverse), out, *self.geometry, *map(self.step, omegas))
+        self.march("krylov", "two_sweeps", arguments, None)
+
+    def _sweep_from_zero(self, f: Array, out: Array, work: Array, omegas: Sequence[float]) -> int:
+        if len(omegas) < 2 or not self._has_inverse(work):
+            return super()._sweep_from_zero(f, out, work, omegas)
+        self.two_sweeps(f, out, omegas[:2])
+        return 2
+
+    def _has_inverse(self, work: Array) -> bool:
+        """Whether there is that array. It is made here, in `work` too, but not while launches are recorded."""
+        if not self.operator.varies or self.operator.lattice.divided or self.backend.shared.recording:
+            return False
+        if self.inverse is None:
+            inverse = self.backend.empty(self.operator.array_shape)
+            self.backend.fill(work, 1.0)
+            self.diagonal_solve(work, inverse, 1.0)
+            self.inverse = inverse if self.backend.launching else None
+        return True
 
     def depth(self) -> int:
         return 1 if self.operator.varies else self.backend.shapes.of("sweeps", self.operator).depth
@@ -259,6 +289,8 @@ class SmoothOperations(PassLauncher, Operations):
             todo = fastest_passes(*work_to_do, varies=self.operator.varies, single=self.backend.width == 4, nodes=nodes)
         apart = self.operator.dimension == 3 and math.prod(self.operator.shape) < SMALL_GRID
         apart = apart and not self.operator.lattice.divided
+        if todo[:2] == (FIRST, SWEEP) and self._has_inverse(work):
+            todo = (FIRST_TWO, *todo[2:])
         left = sum(step.writes for step in todo)
         source, done = u, 0
         for step in todo:
@@ -273,6 +305,8 @@ class SmoothOperations(PassLauncher, Operations):
                     restriction[0].restrict(work, restriction[1])
             elif step == FIRST and (apart or self.operator.varies):
                 self.diagonal_solve(f, target, omegas[done])
+            elif step == FIRST_TWO and self.operator.varies:
+                self.two_sweeps(f, target, omegas[:2])
             else:
                 self.run(
                     step,

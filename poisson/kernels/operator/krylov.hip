@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Passes with the operator that Krylov methods, smoothing by colors and mixed precision need: diagonal_solve,
-// direction, color_sweep and defect.
+// two sweeps from zero, direction, color_sweep and defect.
 
 // z = omega r / diag(A), zero at fixed nodes; the neighbours that the march would read are not used, and so not loaded.
 template <bool DOT>
@@ -26,6 +26,41 @@ KERNEL poisson_diagonal_solve(const real* __restrict__ r, real* __restrict__ z, 
 KERNEL poisson_diagonal_solve_dot(const real* __restrict__ r, real* __restrict__ z, OPERATOR_PARAMETERS, real scale,
                                   double* partial, double* result) {
     diagonal_solve<true>(r, z, OPERATOR, scale, partial, result);
+}
+
+// What a sweep from zero gives, as an array to march through: f over the diagonal, whose inverse is an array that is
+// zero at fixed nodes.
+struct FirstSweep {
+    static constexpr bool ZERO_WHERE_FIXED = false;
+    const real* __restrict__ f;
+    const real* __restrict__ inverse;
+    real scale;
+
+    __device__ __forceinline__ Pack pack(index_t offset) const {
+        Pack value = load(f + offset);
+        const Pack factor = load(inverse + offset);
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n) value.node[n] *= scale * factor.node[n];
+        return value;
+    }
+    __device__ __forceinline__ real one(index_t offset) const { return f[offset] * (scale * inverse[offset]); }
+};
+
+// out = u after two sweeps from zero.
+KERNEL poisson_two_sweeps(const real* __restrict__ f, const real* __restrict__ inverse, real* __restrict__ out,
+                          OPERATOR_PARAMETERS, real first, real second) {
+    const Operator a = OPERATOR;
+    march(FirstSweep{f, inverse, first}, a,
+          [&](const Place& at, const Pack& centre, const Pack& au, const Links& links, const bool (&fixed)[WIDTH]) {
+              const Pack source = load(f + at.offset);
+              Pack after;
+#pragma unroll
+              for (int n = 0; n < WIDTH; ++n) {
+                  const real r = fixed[n] ? (real)0 : residual_of(source.node[n], au.node[n]);
+                  after.node[n] = relax_at(a, at, links, n, centre.node[n], r, second);
+              }
+              store_streaming(out + at.offset, after);
+          });
 }
 
 // z + beta p, or z where there is no p, as an array to march through: the neighbours are put together again where they

@@ -38,14 +38,18 @@ def _make(given: Given) -> Method:
 
 
 def _levels(sizes: Sizes) -> float:
-    """Arrays of the levels below the finest; of Galerkin ones with those that their set-up takes at once."""
+    """Arrays of the levels below the finest, and on a device of a diagonal that varies; of Galerkin levels with those
+    that their set-up takes at once.
+    """
+    diagonal = float(sizes.on_device and sizes.coefficients > 0.0)
     if sizes.settings.of(MultigridSettings).coarse != "galerkin":
-        return sizes.levels
+        return sizes.levels + diagonal
     part = 2.0**-sizes.dimension
     single = 1.0 if sizes.precision == "float32" else 0.5
     stencils = (3.0**sizes.dimension - 1.0) * part
     kept = single * (1.5 * stencils + part) / (1.0 - part) + OF_CLUSTERS * single
-    return ARRAYS_OF_LEVEL * part / (1.0 - part) + kept + 2.0 * single * stencils + single * (1.0 + sizes.dimension)
+    of_set_up = 2.0 * single * stencils + single * (1.0 + sizes.dimension)
+    return ARRAYS_OF_LEVEL * part / (1.0 - part) + kept + of_set_up + diagonal
 
 
 def _arrays(sizes: Sizes) -> float:

@@ -47,17 +47,20 @@ class FullMultigrid:
         self._refined = backend.bind(Interpolation(coarse, fine))
         self._ascent = _Ascent(cycle.levels, cycle.below)
 
-    def start(self, u: Array, f: Array, *, recorded: bool = True) -> None:
+    def start(self, u: Array, f: Array, *, recorded: bool = True, blank: bool = False) -> None:
         """Overwrite u, but for its fixed nodes, by the interpolated solution of the next coarser grid.
 
-        `recorded`: whether what is below the finest grid is recorded; not where all of this is.
+        `recorded`: whether what is below the finest grid is recorded; not where all of this is. `blank`: whether the
+        fixed nodes are zero.
         """
         backend, grids = self._backend, self._cycle.grids
         transfer = self._cycle.finest.transfer
         assert transfer is not None
         transfer.restrict(f, grids[0].spare[0])
         backend.axpby(1.0 / self._cycle.scale, grids[0].spare[0], 0.0, grids[0].f)
-        if self._sampled:
+        if blank:
+            backend.fill(grids[0].spare[0], 0.0)
+        elif self._sampled:
             self._sampled.interpolate(u, grids[0].spare[0])
         self._refined.interpolate(self.coarse() if recorded else self._ascent.run(), u)
 

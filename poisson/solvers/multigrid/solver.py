@@ -55,6 +55,9 @@ class Multigrid(Method):
         self._full: FullMultigrid | None = None
         self._estimate = ErrorEstimate(operations, coarser, settings) if coarser else None
         self._made = 0
+        # What is recorded looks at the guess in any case, and what stops at the discretisation error may need it.
+        starts = settings.full and self.cycle.finest.transfer is not None and coarser is None
+        self.reads_guess = not starts or self.cycle.galerkin or self.cycle.records
 
     def run(self, task: Task) -> SolveResult:
         """Solve A u = f (`Method.run`).
@@ -83,6 +86,8 @@ class Multigrid(Method):
             watch.follow(f)
         else:
             source, guess = watch.source(f), None
+            if task.blank and not (full and source[1]):
+                backend.fill(u, 0.0)
             if source == (0.0, 0.0):
                 operations.residual(u, None, at.work, norms)
                 guess = backend.read(norms)
@@ -90,7 +95,7 @@ class Multigrid(Method):
                 # The solutions on the coarser grids are needed in any case, not what they are interpolated to.
                 estimate.start(at.out if stopping.begun else at.u)
             elif full and self._full:
-                self._full.start(at.u, f)
+                self._full.start(at.u, f, blank=task.blank)
             at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
             first = backend.read(norms)
         status = watch.begin(source, first, lambda: at.u, guess)
