@@ -18,22 +18,21 @@ from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Precondition
 from poisson.solvers.multigrid.full import FullMultigrid, sampling
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.spectrum import ZeroMean, nearly_singular, without_reaction
+from poisson.solvers.status import Status
 from poisson.solvers.stopping import SMALLEST_SUM, Patience, SolveResult
 
 PATIENCE = Patience(reads=20, factor=2.0)
 """Cycles that reduce the residual by less have stalled."""
 
-PROGRESS, WITHOUT_PROGRESS = 0.99, 100
-"""A step of conjugate gradients makes progress if its residual is below this part of the least so far; after so many
-that make none they begin anew, and after as many more they have stalled."""
+PROGRESS, FEW_WITHOUT_PROGRESS, WITHOUT_PROGRESS = 0.99, 20, 100
+"""A step of conjugate gradients makes progress if its residual is below this part of the least so far; after a few that
+make none they look whether rounding is all that is left, after many they begin anew, and after as many more they have
+stalled."""
 
-MOST_CONTRAST = 2e3
-"""The strongest link by the weakest up to which conjugate gradients carry the residual along in float32: the rounding
-errors beside stiff links are much beside soft ones, and the modes of these cost many steps to get rid of."""
-
-RENEWED, MOST_CARRIED, APART = 1e-2, 8, 1.1
-"""A residual that is carried along is computed anew from u when it has fallen to this part, and after so many steps. If
-it was this factor larger than it seemed to be, it is computed in every step from then on."""
+RENEWED, MOST_CARRIED, MOST_ROUNDING = 1e-2, 8, 0.1
+"""A residual that is carried along is computed anew from u when it has fallen to this part, or to what rounding of the
+steps in float32 may leave, and after so many steps. If that is more than the last part of it, it is computed in every
+step from then on."""
 
 ASTRAY = 30.0
 """The factor above the least residual so far at which, late in a solve, the directions begin anew as well."""
@@ -168,8 +167,9 @@ class MixedConjugateGradients(Method):
         done, without, least, in_vain = 0, 0, math.inf, False
         # The product of the step before, which is near 1 whatever the sizes of f and A, and the factor of its residual.
         before, scale, restart = math.inf, factor, True
-        # Whether r is carried along, for how many steps it was, and the norm that it had when it was computed.
-        carries, carried, begun = _contrast(self._operations.operator) <= MOST_CONTRAST, 0, watch.norm(now)
+        # Whether r is carried along, for how many steps it was, the norm that it had when it was computed, and that of
+        # what rounding of the steps leaves.
+        carries, carried, begun, rounding = True, 0, watch.norm(now), 0.0
         z, p, out, q = self._spare
         self._mean.begin()
         while status is None:
@@ -202,22 +202,26 @@ class MixedConjugateGradients(Method):
                 inner.advance(step, p, q, steps.array(unit), self._r, self._product)
                 squares, largest = companion.read(self._product)
                 now, carried = (squares / factor / factor, largest / factor), carried + 1
+                if carried == 1:
+                    rounding = watch.norm(self._rounding(unit))
+                    carries = rounding <= MOST_ROUNDING * begun
             else:
                 backend.correct(step * unit, p, u)
-            norm = watch.norm(now)
-            if not carries or carried == MOST_CARRIED or not norm > max(RENEWED * begun, watch.target):
+            norm, anew = watch.norm(now), carried > 0 and not carries
+            if not carries or carried == MOST_CARRIED or not norm > max(RENEWED * begun, watch.target, rounding):
                 self._mean.follow(steps.complete(), begun, self._work)
                 now = self._defect(u, f, factor)
-                begun, carried = watch.norm(now), 0
-                if carries and begun > APART * norm:
-                    carries, restart = False, True
-                norm = begun
+                norm, begun, carried = watch.norm(now), watch.norm(now), 0
             without += 1
             if norm < PROGRESS * least:
                 without, least, in_vain = 0, norm, False
             # Where the residual is rounding errors, directions that follow upon each other lead away from the solution.
-            restart = norm > ASTRAY * least and least < late
+            restart = anew or (norm > ASTRAY * least and least < late)
             status = watch.judge(done, now) or watch.limit(done)
+            if status is None and without and without % FEW_WITHOUT_PROGRESS == 0:
+                # Two arrays more, for a moment at the end of a few solves.
+                work = [backend.empty(self._operations.operator.array_shape) for _ in range(2)]
+                status = Status.AT_ROUNDING if watch.rounded(now, work) else None
         if carried:
             steps.complete()
             now = self._defect(u, f, factor)
@@ -230,6 +234,13 @@ class MixedConjugateGradients(Method):
     def _defect(self, u: Array, f: Array, factor: float) -> Norms:
         self._operations.defect(u, f, factor, self._r, self._norms)
         return self._backend.read(self._norms)
+
+    def _rounding(self, unit: float) -> Norms:
+        """The norms of the residual that rounding of the steps so far, in float32 and this unit, leaves at most."""
+        self._inner.norm(self._steps.array(unit), self._product)
+        squares, largest = self._companion.read(self._product)
+        size = float(np.finfo(self._companion.dtype).eps) * self._operations.operator.eigenvalues()[1] * unit
+        return squares * size * size, largest * size
 
 
 class _Steps:
@@ -260,14 +271,6 @@ class _Steps:
             self._backend.correct(self._unit, self._place, self._u)
             self._unit = None
         return self._u
-
-
-def _contrast(operator: Operator) -> float:
-    """The strongest link by the weakest, without what stretched axes add."""
-    least, largest = operator.coefficients.a_range if operator.coefficients else (1.0, 1.0)
-    couplings = [each for each in operator.couplings if each > 0.0]
-    anisotropy = max(couplings) / min(couplings) * operator.lattice.angular
-    return largest / least * anisotropy if least > 0.0 else math.inf
 
 
 def in_float32(operations: Operations, before: Operator | None = None) -> Operator:
