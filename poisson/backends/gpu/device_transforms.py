@@ -41,10 +41,11 @@ VALUES = 8
 """Values of a pair of lines that a thread holds; twice as many if a block would have more than `THREADS` otherwise. A
 convolution, whose factors need more registers, has twice as many in blocks of half the threads."""
 THREADS = 1024
-RESIDENT_THREADS = (1024, 640)
-"""Threads that a multiprocessor must be able to hold, which leaves 64 registers to each, and 96 where 64 are too few:
-for type IV, for factors beyond `RADICES`, and for cells where not all factors are 8. Threads wait for shared memory and
-for each other, and more of them hide that better than more registers do, as long as none are spilled."""
+RESIDENT_THREADS = {2: (1024, 896, 640), 3: (1024, 1024, 640)}
+"""Threads that a multiprocessor must be able to hold, by dimension, which leaves 64 to 96 registers to each: where all
+factors are 8, for other `RADICES` or cells, and for type IV, other factors and cells where not all are 8. Threads wait
+for shared memory and for each other, and more of them hide that better than more registers do, as long as none are
+spilled and there are lines enough."""
 ROW_THREADS = 128
 """The fewest threads of a block that transforms rows."""
 COLUMN_BYTES = {2: 32, 3: 64}
@@ -88,8 +89,8 @@ def block_of(
     bytes of a real value. `shared_bytes`: bytes that a block can have. `kind`: the transform.
     """
     values, factors = steps_of(length)
-    usual = {*RADICES} if kind <= Transform.FOURIER else {RADICES[0]}
-    many = values > length or not {*factors} <= usual or kind is Transform.CELL_QUARTER
+    others = values > length or not {*factors} <= {*RADICES} or kind is Transform.CELL_QUARTER
+    registers = 2 if others else ({*factors} != {RADICES[0]}) + (kind > Transform.FOURIER)
     of_thread, most = (VALUES, THREADS) if values == length else (2 * VALUES, THREADS // 2)
     pairs = COLUMN_BYTES[dimension] // (2 * itemsize) if axis else max(1, ROW_THREADS // _lanes(values, of_thread))
     while pairs:
@@ -99,7 +100,7 @@ def block_of(
         together = max(pairs, LANES // lanes)
         needed = 2 * itemsize * together * _line_values(values, together, itemsize)
         if lanes * together <= THREADS and needed + DECLARED_BYTES <= shared_bytes:
-            return Block(lanes, together, needed, max(1, RESIDENT_THREADS[many] // (lanes * together)))
+            return Block(lanes, together, needed, max(1, RESIDENT_THREADS[dimension][registers] // (lanes * together)))
         pairs //= 2
     return None
 

@@ -48,7 +48,7 @@ class GpuProbe(Probe):
         return multiply_adds, 2.0 * CHAINS * shape.march * shape.block_x * needed
 
     def slowdown(self, length: int) -> float:
-        block = block_of(length, 0, 1, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes)
+        block = block_of(length, 0, 2, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes)
         return super().slowdown(length) if block else BY_LIBRARY
 
     def peak_bandwidth(self) -> float | None:
