@@ -224,10 +224,12 @@ def _begin_to_store(handle: int, start: int, count: int) -> None:
     """Have a disk begin with bytes that were written, so that it stores them while others are made.
 
     Linux, told that pages will not be needed, sends those that differ from the disk there, and keeps them until they
-    are the same. Otherwise it would wait for `os.fsync`.
+    are the same. Otherwise it would wait for `os.fsync`, which says whether all went well in any case.
     """
     if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(handle, start, count, os.POSIX_FADV_DONTNEED)
+        # A file system may take no advice.
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(handle, start, count, os.POSIX_FADV_DONTNEED)
 
 
 class _Failed(Exception):

@@ -451,8 +451,7 @@ class Solver(SetupView):
         if problem.guess and setup.operator.singular and not begun:
             remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
         method = setup.method_for(guess=problem.guess or guess is not None)
-        if begun:
-            stopping = replace(stopping, begun=begun)
+        stopping = replace(stopping, begun=begun) if begun else stopping
         if guess is not None:
             setup.backend.axpby(1.0, guess[0], 0.0, setup.u)
             stopping = replace(stopping, atol=max(stopping.atol, guess[1]))
