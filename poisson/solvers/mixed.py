@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from poisson.backends.base import Array, Backend, Operations
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation
+from poisson.errors import ResourceError
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
@@ -219,9 +221,10 @@ class MixedConjugateGradients(Method):
             restart = anew or (norm > ASTRAY * least and least < late)
             status = watch.judge(done, now) or watch.limit(done)
             if status is None and without and without % FEW_WITHOUT_PROGRESS == 0:
-                # Two arrays more, for a moment at the end of a few solves.
-                work = [backend.empty(self._operations.operator.array_shape) for _ in range(2)]
-                status = Status.AT_ROUNDING if watch.rounded(now, work) else None
+                # Two arrays more, for a moment at the end of a few solves, which go on where there is no room.
+                with suppress(ResourceError, MemoryError):
+                    work = [backend.empty(self._operations.operator.array_shape) for _ in range(2)]
+                    status = Status.AT_ROUNDING if watch.rounded(now, work) else None
         if carried:
             steps.complete()
             now = self._defect(u, f, factor)
