@@ -200,6 +200,17 @@ def test_a_solve_that_rounding_ends_sees_it_soon() -> None:
     assert mixed.iterations <= double.iterations + FEW_WITHOUT_PROGRESS + 2
 
 
+def test_a_solve_without_room_to_look_for_rounding_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise MemoryError
+
+    a, f = smooth_source(1e6)
+    u, mixed = zeros(BACKEND, a), solver(BACKEND, a, CG)
+    monkeypatch.setattr(BACKEND, "empty", full)
+    found = mixed.solve(u, f, stopping=Stopping(rtol=1e-8, max_iterations=60))
+    assert (found.iterations, found.status) == (60, Status.MAX_ITERATIONS)
+
+
 def test_a_solve_that_ends_early_has_made_all_its_steps() -> None:
     a = with_coefficients(BACKEND, cube((65, 50)), node_values(cube((65, 50)), "block", 100.0))
     f, stopping = source(BACKEND, a), Stopping(rtol=1e-8, max_iterations=4)
