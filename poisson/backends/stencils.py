@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -90,8 +90,11 @@ class StencilOperations(ABC):
         `result` gets (Σ w out q, 0). `out` is neither z nor p.
         """
 
-    def median_link(self, axis: int) -> float:
-        """The median of the positive sums of the links that go along an axis; 0 without any."""
+    def median_links(self, axes: Sequence[int]) -> list[float]:
+        """The medians of the positive sums of the links that go along each of some axes; 0 without any."""
+        return [self._median_link(axis) for axis in axes]
+
+    def _median_link(self, axis: int) -> float:
         backend, shape = self.backend, self.stencil.array_shape
         if backend.array_module is np and math.prod(shape) > SLAB_NODES:
             return median_of_slabs(partial(self._links_along, axis), shape, getattr(backend, "threads", 1))
@@ -101,10 +104,9 @@ class StencilOperations(ABC):
         with backend.ordered():
             return float(backend.array_module.median(positive))
 
-    def mean_link(self, axis: int) -> float:
-        """The geometric mean of these sums; 0 without any."""
-        total, count = self._logarithms(axis)
-        return math.exp(total / count) if count else 0.0
+    def mean_links(self, axes: Sequence[int]) -> list[float]:
+        """The geometric means of these sums; 0 without any."""
+        return [math.exp(total / count) if count else 0.0 for total, count in map(self._logarithms, axes)]
 
     def _logarithms(self, axis: int) -> tuple[float, int]:
         """The sum of their logarithms, and how many there are; of a part those of its nodes."""
@@ -141,6 +143,10 @@ class StencilOperations(ABC):
         They are found on the host; a backend may do so where its arrays are.
         """
         return clusters_of(self.stencil, self.backend.to_host(self.stencil.coefficients), threshold, part)
+
+    def clusters_at(self, thresholds: Sequence[float], part: float = 1.0) -> list[Clusters]:
+        """The groups at each of several thresholds, for which a device is waited for as often as for one."""
+        return [self.clusters(threshold, part) for threshold in thresholds]
 
     def contracted_clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         """These groups and all other free nodes, with a cycle for their graph (`poisson.discrete.contracted`)."""

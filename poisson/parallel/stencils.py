@@ -52,9 +52,9 @@ class DistributedStencil(StencilOperations):
         """The same color as on the whole lattice: all parts begin at even nodes."""
         return color
 
-    def median_link(self, axis: int) -> float:
+    def _median_link(self, axis: int) -> float:
         if self._lattice.halo is None:
-            return super().median_link(axis)
+            return super()._median_link(axis)
         positive = self._links_along(axis)
         return _median(self.backend.communicator, positive if isinstance(positive, np.ndarray) else positive.get())
 

@@ -169,6 +169,14 @@ def test_a_kernel_is_compiled_once() -> None:
     assert sorted(made) == list(range(5))
 
 
+def test_a_kernel_that_the_process_has_is_not_loaded_again() -> None:
+    runtime = Noting()
+    assert Kernels(runtime).get(("vectors",), lambda: 1) == 1  # type: ignore[arg-type, return-value, comparison-overlap]
+    kernels = Kernels(runtime)
+    kernels.ask({("vectors",): pytest.fail})
+    assert kernels.get(("vectors",), pytest.fail) == 1
+
+
 def test_time_in_which_kernels_are_awaited_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that goes on by 1 whenever it is read."""
     now = iter(range(10))

@@ -219,7 +219,7 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     backend.bind(replace(clusters, cycle=cycle)).correct_clusters(u, out)
     backend.bind(some_rows(lattice)).replace_rows(u, u, u)
     operations.clusters(0.1)
-    operations.median_link(0)
+    operations.median_links((0,))
     links = Coefficients((u,) * lattice.dimension, None, (1.0, 1.0), (0.0, 0.0))
     backend.parts(Operator(lattice, coefficients=links), f)
     backend.star(Operator(lattice, coefficients=links), stencil.coefficients)

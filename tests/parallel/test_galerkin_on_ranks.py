@@ -178,7 +178,7 @@ def test_levels_are_those_of_one_process(case: str) -> None:
             if one is not found[0]:
                 check("sweep", sides, (v, here), (w, here), (v * 0, here), (0.7, here), out=2)
                 products: tuple[Any, Any] = sides
-                means = [[each.mean_link(axis) for axis in range(v.ndim)] for each in products]
+                means = [each.mean_links(range(v.ndim)) for each in products]
                 assert means[0] == pytest.approx(means[1], rel=1e-12)
                 for color in (1, 2):
                     check("color_sweep", sides, (v, here), (w, here), (color, here), (0.7, here), out=0)

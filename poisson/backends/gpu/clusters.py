@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Strong clusters on the gpu backend: how they are found, and their correction."""
 
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.backends.base import Array
 from poisson.backends.gpu.launch import Launcher, blocks_for
@@ -32,29 +34,39 @@ THREADS = WEIGHTS_SHAPE.block_x * WEIGHTS_SHAPE.block_y
 SIZES = (f"-DTEAM={TEAM}", f"-DSMALL={SMALL}", f"-DPIECE={PIECE}", f"-DROW_TEAM={ROW_TEAM}")
 
 
+class Lists:
+    """Lists of groups that a launch begins: the small ones, and the pieces of the others.
+
+    `operator`: one on their lattice. `nodes`, `starts`: those of `Clusters`, on the host or on the device. `counts`:
+    zeros of the device, which get the lengths of the lists, and more.
+    """
+
+    def __init__(self, backend: Launcher, operator: Operator, nodes: Any, starts: Any, counts: Any) -> None:
+        self.count, self.members = int(starts.size) - 1, int(nodes.size)
+        self.nodes, self.starts = (on_device(backend, values) for values in (nodes, starts))
+        self.small = backend.runtime.allocate(max(1, self.count), np.dtype(np.int32))
+        most = self.members // SMALL + self.members // PIECE + 1
+        self.pieces = backend.runtime.allocate(most, np.dtype(np.int64))
+        arguments = (self.starts, np.int32(self.count), self.small, self.pieces, counts)
+        _over_items(backend, "divide", operator, max(1, self.count), arguments)
+
+
 class Groups:
     """Groups of nodes, as the kernels in clusters.hip read them.
 
-    `operator`: one on their lattice. `nodes`, `starts`: those of `Clusters`, on the host or on the device. `count`,
-    `members`, `squares`: how many groups and members there are, and the sum of the squares of the members of each.
+    `lists`: of the groups. `counts`: what these left, on the host. `count`, `members`, `squares`: how many groups and
+    members there are, and the sum of the squares of the members of each.
     """
 
-    def __init__(self, backend: Launcher, operator: Operator, nodes: Any, starts: Any) -> None:
-        self.count, self.members = int(starts.size) - 1, int(nodes.size)
-        self.nodes, self.starts = (on_device(backend, values) for values in (nodes, starts))
-        small = backend.runtime.allocate(max(1, self.count), np.dtype(np.int32))
-        most = self.members // SMALL + self.members // PIECE + 1
-        pieces = backend.runtime.allocate(most, np.dtype(np.int64))
-        counts = zeros(backend, 4, np.uint64)
-        arguments = (self.starts, np.int32(self.count), small, pieces, counts)
-        _over_items(backend, "divide", operator, max(1, self.count), arguments)
-        few, self.pieces, several, self.squares = map(int, backend.runtime.download(counts))
-        _sort(backend, small[:few])
-        _sort(backend, pieces[: self.pieces])
+    def __init__(self, backend: Launcher, lists: Lists, counts: NDArray[np.uint64]) -> None:
+        self.count, self.members, self.nodes, self.starts = lists.count, lists.members, lists.nodes, lists.starts
+        few, self.pieces, several, self.squares = map(int, counts[:4])
+        _sort(backend, lists.small[:few])
+        _sort(backend, lists.pieces[: self.pieces])
         self.several = several > 0
         self.teams = blocks_for(few, THREADS // TEAM)
-        lists = self.nodes, self.starts, pieces, small, np.int32(few), np.int32(self.teams)
-        self.arguments = *lists, zeros(backend, 2 * self.pieces), zeros(backend, self.pieces, np.uint32)
+        arguments = self.nodes, self.starts, lists.pieces, lists.small, np.int32(few), np.int32(self.teams)
+        self.arguments = *arguments, zeros(backend, 2 * self.pieces), zeros(backend, self.pieces, np.uint32)
 
 
 class GpuClusters(ClusterOperations):
@@ -66,7 +78,7 @@ class GpuClusters(ClusterOperations):
         super().__init__(backend, clusters)
         nodes = OperatorLauncher(backend, Operator(clusters.lattice))
         self._operator = nodes.operator
-        self._groups: Groups = clusters.divided or Groups(backend, self._operator, clusters.nodes, clusters.starts)
+        self._groups: Groups = clusters.divided or _divided(backend, self._operator, clusters)
         self._factors = on_device(backend, clusters.factors)
         self._corrections = zeros(backend, self._groups.pieces)
         self._geometry = (*nodes.constants[:4], *self._groups.arguments, *nodes.widths)
@@ -116,10 +128,24 @@ class GpuClusters(ClusterOperations):
         self.backend.launch("clusters", name, WEIGHTS_SHAPE, self._operator, (blocks, 1, 1), arguments, defines)
 
 
+def _divided(backend: Launcher, operator: Operator, clusters: Clusters) -> Groups:
+    """The groups of clusters that were found elsewhere."""
+    counts = zeros(backend, 4, np.uint64)
+    lists = Lists(backend, operator, clusters.nodes, clusters.starts, counts)
+    return Groups(backend, lists, backend.runtime.download(counts))
+
+
+COUNTS = 16
+"""Numbers of the device that a search for clusters reads, twice seven of them."""
+
+Search = Generator[None, NDArray[np.uint64], Clusters]
+"""A search for clusters. Whenever it needs a number of the device it is sent those of all searches."""
+
+
 def find(
-    backend: Launcher, lattice: Lattice, links: tuple[Any, ...], define: str, threshold: float, part: float
-) -> Clusters:
-    """The clusters of `poisson.discrete.clusters.clusters_of`, without leaving the device.
+    backend: Launcher, lattice: Lattice, links: tuple[Any, ...], define: str, thresholds: Sequence[float], part: float
+) -> list[Clusters]:
+    """The clusters of `poisson.discrete.clusters.clusters_of` at each threshold, without leaving the device.
 
     `links`: the arguments nx, ny, nz, the mask of the slots, the coefficients and their pitch. `define`: the macro with
     the type of the coefficients.
@@ -127,57 +153,79 @@ def find(
     operator, shape, nodes = Operator(lattice), WEIGHTS_SHAPE, lattice.nodes
     nx, ny, nz = map(int, links[:3])
     grid = (blocks_for(nx, shape.block_x), blocks_for(ny, shape.block_y), nz)
-    allocate = backend.runtime.allocate
-    roots = allocate(nodes, np.dtype(np.float64))
-    labels, grouped = (allocate(nodes, np.dtype(np.int32)) for _ in range(2))
     defines = define, "-DSECOND_SUM=1", *SIZES
 
     def launch(name: str, arguments: tuple[Any, ...] = (), blocks: Grid = grid) -> None:
         backend.launch("clusters", f"clusters_{name}", shape, operator, blocks, arguments, defines)
 
     backend.prepare(
-        *(partial(launch, name) for name in ("begin", "join", "label", "hold")),
+        *(partial(launch, name) for name in ("roots", "begin", "join", "label", "hold")),
         *(partial(_over_items, backend, name, operator, 1, ()) for name in ("collect", "start", "divide")),
     )
-    launch("begin", (roots, labels, grouped, *links))
-    launch("join", (roots, labels, *links, np.float64(threshold)))
-    launch("label", (labels, grouped, *links[:3]))
-    keys, most = roots.view(np.int64), np.float64(part * nodes)
-    for last in (False, True):  # what is left out changes no other group
-        groups = _listed(backend, operator, labels, grouped, keys)
-        if groups is None:
-            return Clusters(lattice, np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0))
-        factors = allocate(groups.count, np.dtype(np.float64))
-        left_out = zeros(backend, 1, np.uint64)
-        limits = np.float64(DAMPING), np.float64(LOOSE), most
-        arguments = (factors, labels, grouped, left_out, *limits, *links, *groups.arguments)
-        launch("hold", arguments, (groups.teams + groups.pieces, 1, 1))
-        if last or not backend.runtime.download(left_out)[0]:
-            break
-    assert groups is not None
-    of_all = groups.count, groups.members, groups.squares
-    return Clusters(lattice, groups.nodes, groups.starts, factors, of_all=of_all, divided=groups)
+    none = Clusters(lattice, np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0))
+    if not backend.launching:
+        return [none] * len(thresholds)
+    roots = backend.runtime.allocate(nodes, np.dtype(np.float64))
+    launch("roots", (roots, *links))
+
+    def search(threshold: float, first: int) -> Search:
+        labels, sizes = (backend.runtime.allocate(nodes, np.dtype(each)) for each in (np.int32, np.uint32))
+        launch("begin", (roots, labels, sizes, *links, np.float64(threshold)))
+        launch("join", (roots, labels, *links, np.float64(threshold)))
+        launch("label", (labels, sizes, *links[:3]))
+        for place in (first, first + COUNTS // 2):  # what is left out changes no other group
+            of_groups = labels, sizes, np.float64(part * nodes)
+            groups = yield from _listed(backend, operator, of_groups, counts, place)
+            if groups is None:
+                break
+            factors = backend.runtime.allocate(groups.count, np.dtype(np.float64))
+            limits = counts[place + 6 :], np.float64(DAMPING), np.float64(LOOSE)
+            arguments = (factors, labels, sizes, *limits, *links, *groups.arguments)
+            launch("hold", arguments, (groups.teams + groups.pieces, 1, 1))
+            if place > first or not (yield)[place + 6]:
+                of_all = groups.count, groups.members, groups.squares
+                return Clusters(lattice, groups.nodes, groups.starts, factors, of_all=of_all, divided=groups)
+        return none
+
+    counts = zeros(backend, len(thresholds) * COUNTS, np.uint64)
+    searches = {number: search(threshold, COUNTS * number) for number, threshold in enumerate(thresholds)}
+    found, known = {}, None
+    while searches:
+        for number, each in list(searches.items()):
+            try:
+                each.send(known)  # type: ignore[arg-type]  # None begins it
+            except StopIteration as end:
+                found[number] = end.value
+                del searches[number]
+        known = backend.runtime.download(counts) if searches else None
+    return [found[number] for number in range(len(thresholds))]
 
 
-def _listed(backend: Launcher, operator: Operator, labels: Any, grouped: Any, keys: Any) -> Groups | None:
-    """The groups that are not left out, each by its nodes; None without any. `keys`: room for one of each node."""
-    runtime, allocate = backend.runtime, backend.runtime.allocate
-    lengths = zeros(backend, 2, np.uint64)
-    arguments = (labels, grouped, keys, lengths[:1], np.int32(labels.size))
+def _listed(
+    backend: Launcher, operator: Operator, of_groups: tuple[Any, ...], counts: Any, place: int
+) -> Generator[None, NDArray[np.uint64], Groups | None]:
+    """The groups that are not left out, each by its nodes; None without any.
+
+    `of_groups`: the labels of nodes, the sizes of groups and the largest one.
+    """
+    allocate, (labels, sizes, most) = backend.runtime.allocate, of_groups
+    keys = allocate(labels.size, np.dtype(np.int64))
+    arguments = (labels, sizes, keys, counts[place:], np.int32(labels.size), most)
     _over_items(backend, "collect", operator, labels.size, arguments)
-    count = int(runtime.download(lengths)[0])
+    count = int((yield)[place])
     if count == 0:
         return None
     _sort(backend, keys[:count])
     # Each group has two nodes or more.
     nodes, starts = allocate(count, np.dtype(np.int32)), allocate(count // 2 + 1, np.dtype(np.int64))
-    arguments = (keys, np.int32(count), nodes, starts, lengths[1:])
-    _over_items(backend, "start", operator, count + 1, arguments)
-    starts = starts[: int(runtime.download(lengths)[1])]
+    lists = keys, np.int32(count), nodes, starts, counts[place + 1 :]
+    _over_items(backend, "start", operator, count + 1, lists)
+    starts = starts[: int((yield)[place + 1])]
     _sort(backend, starts)
     kept = allocate(starts.size, starts.dtype)
-    runtime.copy(starts, kept)
-    return Groups(backend, operator, nodes, kept)
+    backend.runtime.copy(starts, kept)
+    divided = Lists(backend, operator, nodes, kept, counts[place + 2 :])
+    return Groups(backend, divided, (yield)[place + 2 :])
 
 
 def _sort(backend: Launcher, values: Any) -> None:

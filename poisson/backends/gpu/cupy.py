@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import copy
 from typing import Any
 
 import cupy as cp
@@ -112,6 +113,17 @@ class _LoadedKernel:
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
         self._function(grid, block, arguments, self._shared_bytes, self._streams.now)
+
+    def on(self, streams: _Streams) -> _LoadedKernel:
+        """The same kernel on other streams."""
+        kernel = copy(self)
+        kernel._streams = streams
+        return kernel
+
+
+_kernels: dict[tuple[int, Any], _LoadedKernel] = {}
+"""The kernels that this process has loaded, by the device and their keys: to find one in CuPy's folder again, in a
+thread, would take every new solver part of a millisecond."""
 
 
 class _Replay:
@@ -248,6 +260,14 @@ class CupyRuntime:
 
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
         return _Module(source, options, self._streams)
+
+    def keep(self, key: Any, kernel: Kernel) -> None:
+        assert isinstance(kernel, _LoadedKernel)
+        _kernels[self._device.id, key] = kernel
+
+    def kept(self, key: Any) -> Kernel | None:
+        kernel = _kernels.get((self._device.id, key))
+        return kernel and kernel.on(self._streams)
 
     def holds(self, array: Any) -> bool:
         return isinstance(array, cp.ndarray)

@@ -27,7 +27,7 @@ def find(backend: Launcher, operator: Operator, c: Array) -> Parts:
     def launch(name: str, *arguments: Any) -> None:
         backend.launch("parts", f"parts_{name}", shape, nodes.operator, grid, arguments)
 
-    launch("begin", labels, joined, nx, ny, nz)
+    launch("begin", labels, joined, *links[:1], nx, ny, nz, pitch)
     launch("join", labels, found, *links, *links[-1:] * (3 - len(links)), nx, ny, nz, pitch)
     launch("settle", labels, joined, nx, ny, nz)
     launch("hold", labels, joined, c, nx, ny, nz, pitch)

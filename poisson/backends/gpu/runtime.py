@@ -73,6 +73,12 @@ class Runtime(Protocol):
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
         """Compile a source with ``-D`` options."""
 
+    def keep(self, key: Any, kernel: Kernel) -> None:
+        """Keep a loaded kernel for later runtimes of this process on the device."""
+
+    def kept(self, key: Any) -> Kernel | None:
+        """The kernel that is kept under a key, for launches of this runtime."""
+
     def holds(self, array: Any) -> bool:
         """Whether an array is one of `xp` in the device's memory."""
 

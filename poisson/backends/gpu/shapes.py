@@ -175,8 +175,8 @@ GATHER_SHAPE = Shape(32, 8, 1, resident=5)
 """The shape of interpolation from a finer grid: many threads wait for what they gather."""
 WEIGHTS_SHAPE = Shape(32, 8, 1)
 """The shape of transfers by weights of each node, and of coloured sweeps: a thread for each node that is written."""
-SETUP_SHAPE = Shape(32, 8, 1)
-"""The shape of what sets a coarse grid up: rows of threads share the directions, or the arrays, of some nodes."""
+SETUP_SHAPE = Shape(32, 4, 1, resident=4)
+"""The shape of what sets a coarse grid up: a thread for each coarse node, with its numbers in shared memory."""
 DENSE_SHAPE = Shape(LANES, 4, 1, 8)
 """The shape of a product with a dense matrix: a group of lanes for each of its rows."""
 REDUCTION_SHAPE = Shape(32, 8, 64, 4)

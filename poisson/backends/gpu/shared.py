@@ -50,22 +50,21 @@ class Kernels:
 
     def ask(self, wanted: Wanted) -> None:
         """Begin to compile kernels, each as its function does; what goes wrong is raised where it is needed."""
-        new = {key: make for key, make in wanted.items() if key not in self.ready and key not in self._asked}
+        new = {key: make for key, make in wanted.items() if not (key in self._asked or self._has(key))}
         if not new:
             return
         pool = ThreadPoolExecutor(min(len(new), processors()))
         # What takes long comes first, so that nobody waits for it alone at the end.
         for key in sorted(new, key=lambda key: -len(kernels.source(key[0]))):
-            self._asked[key] = pool.submit(self._compiled, new[key])
+            self._asked[key] = pool.submit(self._made, key, new[key])
         pool.shutdown(wait=False)  # its threads end when these are done
 
     def get(self, key: Key, make: Callable[[], Kernel]) -> Kernel:
         """A kernel, compiled now if nobody has asked for it."""
-        kernel = self.ready.get(key)
-        if kernel is None:
+        if key in self._asked or not self._has(key):
             with self.timed():
-                kernel = self.ready[key] = self._awaited(key) if key in self._asked else make()
-        return kernel
+                self.ready[key] = self._awaited(key) if key in self._asked else self._made(key, make)
+        return self.ready[key]
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -98,9 +97,17 @@ class Kernels:
             self._asked.clear()
             raise
 
-    def _compiled(self, make: Callable[[], Kernel]) -> Kernel:
+    def _has(self, key: Key) -> bool:
+        """Whether a kernel is ready, or this process has used it on the device before."""
+        if key not in self.ready and (kernel := self._runtime.kept(key)) is not None:
+            self.ready[key] = kernel
+        return key in self.ready
+
+    def _made(self, key: Key, make: Callable[[], Kernel]) -> Kernel:
         with self._runtime.in_use():
-            return make()
+            kernel = make()
+            self._runtime.keep(key, kernel)
+        return kernel
 
 
 class Shared:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The operations of the gpu backend with operators of 9 and 27 points, and between grids by weights of each node."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -10,7 +11,7 @@ from poisson.backends.gpu.callers import TYPES
 from poisson.backends.gpu.clusters import find
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import OperatorLauncher
-from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE
+from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE, Shape
 from poisson.backends.gpu.tables import on_device, tabulated, zeros
 from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations
 from poisson.discrete.clusters import Clusters
@@ -40,11 +41,12 @@ def write_star(backend: Launcher, operator: Operator, out: Array) -> bool:
 DIGITS = (52, 11), (41, 11), (30, 11), (19, 11), (8, 11), (0, 8)
 """The bit that each digit of a positive float64 number begins at, and its bits, from the highest to the lowest."""
 
-SELECTION = 2 + 2048 // 2
+SELECTION = 4 + 2048
 """The size of a Selection of medians.hip, in numbers of eight bytes."""
 
-MOST_BLOCKS = 1024
-"""The most blocks for one value of a median: each has to count the digits that it met into those of all."""
+MOST_BLOCKS = 352
+"""The most blocks for a median: each has to count the digits that it met into those of all. Those of three medians are
+as many as a device holds at once."""
 
 
 class GpuStencil(StencilOperations):
@@ -84,22 +86,29 @@ class GpuStencil(StencilOperations):
         arguments = (z, or_null(before), out, q, *self._geometry, self.backend.real(beta))
         self._march("stencil_direction", arguments, result, "", given(before))
 
-    def median_link(self, axis: int) -> float:
+    def median_links(self, axes: Sequence[int]) -> list[float]:
         shape, operator, backend = WEIGHTS_SHAPE, self._nodes.operator, self.backend
         nx, ny, nz, _, *coefficients = self._geometry[:6]
-        along = sum(1 << number for number, offset in enumerate(self.stencil.offsets, start=1) if offset[axis])
-        links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients, np.int32(along))
-        result, grid = backend.reduction(), (min(blocks_for(int(ny) * int(nz), shape.block_y), MOST_BLOCKS), 2, 1)
-        selections = zeros(backend, 2 * SELECTION, np.uint64)
+        numbered = list(enumerate(self.stencil.offsets, start=1))
+        along = [sum(1 << number for number, offset in numbered if offset[axis]) for axis in axes]
+        masks = map(np.int32, (*along, 0, 0)[:3])
+        links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients, *masks)
+        grid = min(blocks_for(int(ny) * int(nz), shape.block_y), MOST_BLOCKS), len(along), 1
+        results = [backend.reduction() for _ in along]
+        places = (*(result.argument for result in results), or_null(None), or_null(None))[:3]
+        selections = zeros(backend, len(along) * SELECTION, np.uint64)
         for shift, bits in DIGITS:
-            arguments = (*links, np.int32(shift), np.int32(bits), selections, result.argument)
+            arguments = (*links, np.int32(shift), np.int32(bits), selections, *places)
             backend.launch("medians", "links_median", shape, operator, grid, arguments, self._defines[:1])
-        return sum(backend.read(result)) / 2.0
+        return [sum(values) / 2.0 for values in backend.read_all(results)]
 
     def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
+        return self.clusters_at((threshold,), part)[0]
+
+    def clusters_at(self, thresholds: Sequence[float], part: float = 1.0) -> list[Clusters]:
         nx, ny, nz, _, *coefficients = self._geometry[:6]
         links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients)
-        return find(self.backend, self.stencil.lattice, links, self._defines[0], threshold, part)
+        return find(self.backend, self.stencil.lattice, links, self._defines[0], thresholds, part)
 
     def _march(
         self,
@@ -132,9 +141,9 @@ class GpuStencilTransfer(StencilTransferOperations):
         self._launch("stencil_restrict", (nx, ny, nz), arguments, tabulated(self._fine))
 
     def prolong_add(self, coarse: Array, fine: Array) -> None:
-        nx, ny, nz = map(int, sizes(self._fine))
-        columns = blocks_for(nx, 2) if self.transfer.halved[0] else nx
-        self._launch("stencil_prolong_add", (columns, ny, nz), (coarse, fine, *self._between))
+        halved = (*self.transfer.halved, False)[:3]
+        nx, ny, nz = (blocks_for(int(n), 1 + each) for n, each in zip(sizes(self._fine), halved, strict=True))
+        self._launch("stencil_prolong_add", (nx, ny, nz), (coarse, fine, *self._between))
 
     def interpolation(self, out: Array, spreads: bool) -> None:
         numbers = np.float64(BALANCED), np.int32(spreads)
@@ -142,9 +151,15 @@ class GpuStencilTransfer(StencilTransferOperations):
         self._set_up("stencil_interpolation", arguments, typed("WEIGHT", out))
 
     def galerkin(self, out: Array) -> None:
-        weights, pitch = self.transfer.weights, self.backend.pitch
+        exact, pitch = self.backend.companion(np.float64), self.backend.pitch
+        ones, sums = (exact.empty(each.array_shape) for each in (self._coarse, self._fine))
+        exact.fill(ones, 1.0)
+        exact.fill(sums, 0.0)
+        exact.bind(self.transfer).prolong_add(ones, sums)
+        weights = self.transfer.weights
         offsets, scale = np.int32(mask(self.transfer.coarse)), np.float64(self.transfer.scale)
-        arguments = (out, *self._operator, *sizes(self._coarse), weights, pitch(weights), pitch(out), offsets, scale)
+        between = (weights, pitch(weights), sums, pitch(sums), pitch(out), offsets, scale)
+        arguments = (out, *self._operator, *sizes(self._coarse), *between)
         self._set_up("stencil_galerkin", arguments, typed("WEIGHT", weights), typed("PRODUCT", out))
 
     @property
@@ -162,17 +177,26 @@ class GpuStencilTransfer(StencilTransferOperations):
         return (*sizes(self._fine), np.int32(mask(fine)), *coefficients, np.int32(self._halved))
 
     def _launch(self, name: str, nodes: tuple[int, int, int], arguments: tuple[Any, ...], defines: Any = ()) -> None:
-        shape = WEIGHTS_SHAPE
-        grid = (blocks_for(nodes[0], shape.block_x), blocks_for(nodes[1], shape.block_y), nodes[2])
         defines = (typed("WEIGHT", self.transfer.weights), f"-DHALVED={self._halved}", *defines)
-        self.backend.launch("weights", name, shape, self._fine, grid, arguments, defines)
+        self._over(WEIGHTS_SHAPE, nodes, "weights", name, arguments, defines)
 
     def _set_up(self, name: str, arguments: tuple[Any, ...], *defines: str) -> None:
-        shape = SETUP_SHAPE
         nx, ny, nz = map(int, sizes(self._coarse))
-        grid = (blocks_for(nx, shape.block_x), ny, nz)
         defines = (typed("COEFFICIENT", self.transfer.fine.coefficients), *defines)
-        self.backend.launch("galerkin", name, shape, self._fine, grid, arguments, defines)
+        self._over(SETUP_SHAPE, (nx, ny, nz), "galerkin", name, arguments, defines)
+
+    def _over(
+        self,
+        shape: Shape,
+        nodes: tuple[int, int, int],
+        source: str,
+        name: str,
+        arguments: tuple[Any, ...],
+        defines: tuple[str, ...],
+    ) -> None:
+        """A launch with a thread for each of some nodes."""
+        grid = blocks_for(nodes[0], shape.block_x), blocks_for(nodes[1], shape.block_y), nodes[2]
+        self.backend.launch(source, name, shape, self._fine, grid, arguments, defines)
 
 
 def mask(stencil: FullStencil) -> int:

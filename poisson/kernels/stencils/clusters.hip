@@ -232,16 +232,24 @@ KERNEL poisson_clusters_spread(real* u, const double* __restrict__ values, int n
 
 // ---- how they are found: labels are joined along strong links
 
-// Every node has its own number, and the root of its diagonal.
-KERNEL poisson_clusters_begin(double* __restrict__ roots, int* __restrict__ labels, int* __restrict__ grouped,
-                              STENCIL_LINKS_PARAMETERS) {
+// The root of the diagonal of each node; where that is fixed or has no equation, more than any strong link allows.
+KERNEL poisson_clusters_roots(double* __restrict__ roots, STENCIL_LINKS_PARAMETERS) {
     const StencilLinks a = STENCIL_LINKS;
     NODE_OF_THREAD(a.nodes);
     double diagonal = a.at(0, i, j, k);
-    for_each_link(a, i, j, k, [&](int, int, int, double link, bool) { diagonal += link; });
-    roots[here] = sqrt(diagonal);
-    labels[here] = here;
-    grouped[here] = 0;
+    for_each_link(a, i, j, k, [&](const Step&, double link) { diagonal += link; });
+    roots[here] = diagonal > 0 && !is_fixed_node(a.nodes, i, j, k) ? sqrt(diagonal) : 1e300;
+}
+
+// Every node has the number of the first one of its run of strong links along x.
+KERNEL poisson_clusters_begin(const double* __restrict__ roots, int* __restrict__ labels, unsigned* __restrict__ sizes,
+                              STENCIL_LINKS_PARAMETERS, double threshold) {
+    const StencilLinks a = STENCIL_LINKS;
+    NODE_OF_THREAD(a.nodes);
+    const bool follows = a.has(0) && i + 1 < nx;
+    const bool joined = follows && a.at(1, i, j, k) > threshold * roots[here] * roots[here + 1];
+    labels[here] = first_of_run(here, joined);
+    sizes[here] = 0;
 }
 
 // Join the ends of strong links.
@@ -249,20 +257,29 @@ KERNEL poisson_clusters_join(const double* __restrict__ roots, int* labels, STEN
                              double threshold) {
     const StencilLinks a = STENCIL_LINKS;
     NODE_OF_THREAD(a.nodes);
-    if (is_fixed_node(a.nodes, i, j, k)) return;
     const double least = threshold * roots[here];
-    for_each_link(a, i, j, k, [&](int p, int q, int s, double link, bool behind) {
-        const int there = number_of(a.nodes, p, q, s);
-        if (!behind || is_fixed_node(a.nodes, p, q, s) || !(link > least * roots[there])) return;
-        join(labels, here, there);
-    });
+    int array = 0;
+#pragma unroll
+    for (int slot = 0; slot < SLOTS; ++slot) {
+        if (!a.has(slot)) continue;
+        int p = i, q = j, s = k;
+        const bool there = moved(a.nodes, p, q, s, step_of(slot, 0), step_of(slot, 1), step_of(slot, 2));
+        const int other = there ? number_of(a.nodes, p, q, s) : here;
+        ++array;
+        join_once(labels, there && a.at(array, i, j, k) > least * roots[other], here, other);
+    }
 }
 
-// Give every node the smallest number of its cluster; grouped: whether that has other nodes.
-KERNEL poisson_clusters_label(int* labels, int* grouped, int nx, int ny, int nz) {
+// Give every node the smallest number of its cluster, and that one the number of its nodes.
+KERNEL poisson_clusters_label(int* labels, unsigned* sizes, int nx, int ny, int nz) {
     const Nodes nodes{nx, ny, nz};
     NODE_OF_THREAD(nodes);
-    settle(labels, grouped, here);
+    const int lane = threadIdx.x % 32, label = end_of<false>(labels, here);
+    if (label != here) put(labels + here, label);
+    // The last lane of those with the same label counts them all.
+    const int begin = begin_of_run(lane_below(label, 1) == label);
+    const bool goes_on = lane_above(label, 1) == label && lane < 31 && i + 1 < nx;
+    if (!goes_on) atomicAdd(sizes + label, (unsigned)(lane - begin + 1));
 }
 
 // ---- lists of them, which are sorted afterwards: blocks append in any order
@@ -284,12 +301,14 @@ __device__ __forceinline__ void append(bool adds, T value, T* list, count_t* len
 
 #define NUMBER_OF_THREAD ((index_t)blockIdx.x * THREADS + threadIdx.x + BLOCK_X * threadIdx.y)
 
-// The nodes of clusters that are not left out: their labels, in the upper half, and their numbers.
-KERNEL poisson_clusters_collect(const int* __restrict__ labels, const int* __restrict__ grouped, index_t* keys,
-                                count_t* length, int nodes) {
+// The nodes of clusters of two or more, but not of more than `most`: their labels, in the upper half, and their
+// numbers.
+KERNEL poisson_clusters_collect(const int* __restrict__ labels, const unsigned* __restrict__ sizes, index_t* keys,
+                                count_t* length, int nodes, double most) {
     const index_t here = NUMBER_OF_THREAD;
     const int label = here < nodes ? labels[here] : 0;
-    append(here < nodes && grouped[here] && grouped[label], (index_t)label << 32 | here, keys, length);
+    const unsigned size = here < nodes ? sizes[label] : 0;
+    append(size > 1 && (double)size <= most, (index_t)label << 32 | here, keys, length);
 }
 
 // Of sorted keys the nodes, and where each cluster begins and the last one ends.
@@ -318,17 +337,17 @@ KERNEL poisson_clusters_divide(const index_t* __restrict__ starts, int clusters,
     if (threadIdx.x + threadIdx.y == 0) atomicAdd(counts + 3, (count_t)slot[0]);
 }
 
-// The factor of each cluster, from its excess and the links that leave it. One that only rounding holds, or of too many
-// nodes, is to be left out: its first node is no longer grouped.
-KERNEL poisson_clusters_hold(double* __restrict__ factors, const int* __restrict__ labels, int* grouped,
-                             count_t* left_out, double damping, double loose, double most, STENCIL_LINKS_PARAMETERS,
+// The factor of each cluster, from its excess and the links that leave it. One that only rounding holds is to be left
+// out: as one of no nodes.
+KERNEL poisson_clusters_hold(double* __restrict__ factors, const int* __restrict__ labels, unsigned* sizes,
+                             count_t* left_out, double damping, double loose, STENCIL_LINKS_PARAMETERS,
                              GROUPS_PARAMETERS) {
     const StencilLinks a = STENCIL_LINKS;
     const Groups groups = GROUPS(a.nodes);
     const auto hold = [&](int cluster, const Partial& total) {
         factors[cluster] = damping / total.sum;
-        if (total.sum > loose * total.maximum && (double)(starts[cluster + 1] - starts[cluster]) <= most) return;
-        grouped[members[starts[cluster]]] = 0;
+        if (total.sum > loose * total.maximum) return;
+        sizes[members[starts[cluster]]] = 0;
         atomicAdd(left_out, (count_t)1);
     };
     sum_clusters<true>(
@@ -336,8 +355,8 @@ KERNEL poisson_clusters_hold(double* __restrict__ factors, const int* __restrict
         [&](const Place& at) {
             const double excess = a.at(0, at.i, at.j, at.k);
             Partial held{excess, excess};
-            for_each_link(a, at.i, at.j, at.k, [&](int p, int q, int s, double link, bool) {
-                if (labels[number_of(a.nodes, p, q, s)] != labels[at.offset]) held.sum += link;
+            for_each_link(a, at.i, at.j, at.k, [&](const Step& to, double link) {
+                if (labels[number_of(a.nodes, to.i, to.j, to.k)] != labels[at.offset]) held.sum += link;
                 held.maximum += link;
             });
             return held;

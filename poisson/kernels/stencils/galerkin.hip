@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a coarse grid is set up by: the weights that follow the operator, and the Galerkin product.
 //
-// A block has BLOCK_X coarse nodes of a row, and each of its rows of threads other directions or arrays of them. Masks
-// of axes and slots are arguments: these kernels run once a set-up, and would be compiled for each.
-//
 // Options: PRODUCT (the type of the coefficients of the product).
 
 #ifndef PRODUCT
@@ -17,76 +14,76 @@ __device__ __forceinline__ int ends_of(int coarse, int step, int n, int lower, i
     return lower == WRAP || (other >= 0 && other < n && !is_fixed(other, n, lower, upper)) ? 2 : 1;
 }
 
-// out = the weights. A direction along more axes needs those along fewer, which other rows of threads have made.
+// Whether a number is -1, 0 or 1. Not `number * number <= 1`, which NVRTC 13.0 compiled for sm_90 to other results.
+__device__ __forceinline__ bool is_step(int number) { return number >= -1 && number <= 1; }
+
+// out = the weights: a thread has a coarse node. A direction along more axes needs those along fewer.
 KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, STENCIL_LINKS_PARAMETERS, int halved, int coarse_nx,
                                      int coarse_ny, int coarse_nz, index_t out_pitch, double balanced, int spreads) {
     const StencilLinks fine = STENCIL_LINKS;
-    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y, k = blockIdx.z, lane = threadIdx.x;
-    __shared__ double weights[27][BLOCK_X];
-    const bool works = i < coarse_nx;
+    const Weights p{halved, coarse_nx, coarse_ny, coarse_nz, out, out_pitch};
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y * BLOCK_Y + threadIdx.y, k = blockIdx.z;
+    __shared__ double of_threads[27][THREADS];
+    double* const weights = &of_threads[13][threadIdx.x + BLOCK_X * threadIdx.y];
+    if (i >= coarse_nx || j >= coarse_ny) return;
     const int to_x = halved & 1, to_y = halved >> 1 & 1, to_z = halved >> 2 & 1;
-    if (threadIdx.y == 0)
-        weights[13][lane] = is_fixed_node(Nodes{coarse_nx, coarse_ny, coarse_nz}, i, j, k) ? 0.0 : 1.0;
-    for (int count = 1; count <= DIMENSION; ++count) {
-        __syncthreads();
-        int array = 0, turn = 0;
-        for (int z = -to_z; z <= to_z; ++z) {
-            for (int y = -to_y; y <= to_y; ++y) {
-                for (int x = -to_x; x <= to_x; ++x) {
-                    const int axes = (x != 0) + (y != 0) + (z != 0), own = array;
-                    if (axes > 0) ++array;
-                    if (axes != count || turn++ % BLOCK_Y != threadIdx.y || !works) continue;
-                    const int at_x = fine_of(to_x, i, x, nx, RULE_XL), at_y = fine_of(to_y, j, y, ny, RULE_YL);
-                    const int at_z = DIMENSION == 3 ? fine_of(to_z, k, z, nz, RULE_ZL) : 0;
-                    const bool takes = lies_between(to_x, i, x, nx, RULE_XL) && lies_between(to_y, j, y, ny, RULE_YL) &&
-                                       (DIMENSION == 2 || lies_between(to_z, k, z, nz, RULE_ZL)) &&
-                                       !is_fixed_node(fine.nodes, at_x, at_y, at_z);
-                    double weight = 0;
-                    if (takes) {
-                        double holding = fine.at(0, at_x, at_y, at_z), balance = 0, taken = 0, along = 0;
-                        int from = 0;
-                        for (int slot = 0; slot < SLOTS; ++slot) {
-                            if (!fine.has(slot)) continue;
-                            ++from;
-                            for (int sign = 1; sign >= -1; sign -= 2) {
-                                const int step_x = sign * step_of(slot, 0), step_y = sign * step_of(slot, 1);
-                                const int step_z = sign * step_of(slot, 2);
-                                int p = at_x, q = at_y, s = at_z;
-                                if (!moved(fine.nodes, p, q, s, step_x, step_y, step_z)) continue;
-                                const double link = sign > 0 ? fine.at(from, at_x, at_y, at_z) : fine.at(from, p, q, s);
-                                if (is_fixed_node(fine.nodes, p, q, s)) {
-                                    holding += link;
-                                    continue;
-                                }
-                                // The links are summed over the axes along which the node is coarse itself.
-                                const int across_x = x ? step_x : 0, across_y = y ? step_y : 0,
-                                          across_z = z ? step_z : 0;
-                                const double size = link < 0 ? -link : link;
-                                if (across_x == 0 && across_y == 0 && across_z == 0) {
-                                    along += size;
-                                    continue;
-                                }
-                                balance += size;
-                                const int near_x = x + across_x, near_y = y + across_y, near_z = z + across_z;
-                                if (near_x * near_x <= 1 && near_y * near_y <= 1 && near_z * near_z <= 1)
-                                    taken += size * weights[13 + near_x + 3 * near_y + 9 * near_z][lane];
-                            }
-                        }
-                        const double centre = balance + (holding > balanced * balance ? holding : 0.0);
-                        if (balance > 0)
-                            weight = taken / centre;
-                        else if (spreads && !(holding > balanced * along))
-                            weight =
-                                weights[13][lane] / (ends_of(i, x, coarse_nx, RULE_XL, RULE_XU) *
-                                                     ends_of(j, y, coarse_ny, RULE_YL, RULE_YU) *
-                                                     (DIMENSION == 2 ? 1 : ends_of(k, z, coarse_nz, RULE_ZL, RULE_ZU)));
-                    }
-                    weights[13 + x + 3 * y + 9 * z][lane] = weight;
-                    out[i + out_pitch * (j + (index_t)coarse_ny * (k + (index_t)coarse_nz * own))] = (WEIGHT)weight;
-                }
-            }
+    const double own = is_fixed_node(Nodes{coarse_nx, coarse_ny, coarse_nz}, i, j, k) ? 0.0 : 1.0;
+    weights[0] = own;
+#pragma unroll 1
+    for (int turn = 0; turn < 27 * DIMENSION; ++turn) {
+        const int x = turn % 3 - 1, y = turn / 3 % 3 - 1, z = turn / 9 % 3 - 1;
+        const int axes = (x ? 1 : 0) + (y ? 1 : 0) + (z ? 1 : 0);
+        if (axes != 1 + turn / 27 || (x && !to_x) || (y && !to_y) || (z && !to_z)) continue;
+        const int at_x = fine_of(to_x, i, x, nx, RULE_XL), at_y = fine_of(to_y, j, y, ny, RULE_YL);
+        const int at_z = DIMENSION == 3 ? fine_of(to_z, k, z, nz, RULE_ZL) : 0;
+        const bool takes = lies_between(to_x, i, x, nx, RULE_XL) && lies_between(to_y, j, y, ny, RULE_YL) &&
+                           (DIMENSION == 2 || lies_between(to_z, k, z, nz, RULE_ZL)) &&
+                           !is_fixed_node(fine.nodes, at_x, at_y, at_z);
+        double weight = 0;
+        if (takes) {
+            double holding = fine.at(0, at_x, at_y, at_z), balance = 0, taken = 0, along = 0;
+            for_each_link(fine, at_x, at_y, at_z, [&](const Step& to, double link) {
+                // The links are summed over the axes along which the node is coarse itself.
+                const int across_x = x ? to.x : 0, across_y = y ? to.y : 0, across_z = z ? to.z : 0;
+                const int near_x = x + across_x, near_y = y + across_y, near_z = z + across_z;
+                const bool fixed = is_fixed_node(fine.nodes, to.i, to.j, to.k);
+                const bool inside = across_x == 0 && across_y == 0 && across_z == 0;
+                const double size = fixed ? 0.0 : link < 0 ? -link : link;
+                holding += fixed ? link : 0.0;
+                along += inside ? size : 0.0;
+                balance += inside ? 0.0 : size;
+                if (!inside && is_step(near_x) && is_step(near_y) && is_step(near_z))
+                    taken += size * weights[THREADS * (near_x + 3 * near_y + 9 * near_z)];
+            });
+            const double centre = balance + (holding > balanced * balance ? holding : 0.0);
+            if (balance > 0)
+                weight = taken / centre;
+            else if (spreads && !(holding > balanced * along))
+                weight =
+                    own / (ends_of(i, x, coarse_nx, RULE_XL, RULE_XU) * ends_of(j, y, coarse_ny, RULE_YL, RULE_YU) *
+                           (DIMENSION == 2 ? 1 : ends_of(k, z, coarse_nz, RULE_ZL, RULE_ZU)));
         }
+        weights[THREADS * (x + 3 * y + 9 * z)] = weight;
+        out[p.offset(i, j, k, x, y, z)] = (WEIGHT)weight;
     }
+}
+
+// The fine nodes along an axis from two before a coarse one to two behind it, and which of them there are; the index of
+// one that is not lies in the array.
+struct Near {
+    int at[5];
+    bool there[5];
+};
+
+__device__ __forceinline__ Near near_of(bool halved, int coarse, int n, int lower) {
+    Near near;
+#pragma unroll
+    for (int step = -2; step <= 2; ++step) {
+        int at = fine_of(halved, coarse, 0, n, lower);
+        near.there[step + 2] = moved(at, step, n, lower);
+        near.at[step + 2] = at < 0 ? 0 : at >= n ? n - 1 : at;
+    }
+    return near;
 }
 
 // The coarse nodes that a fine one takes from along an axis, as steps from a coarse node that is `away` fine steps from
@@ -97,99 +94,126 @@ struct Takes {
 };
 
 __device__ __forceinline__ Takes takes_of(bool halved, int away, int coarse, int n_coarse, int n, int lower) {
-    if (!halved) return Takes{1, {away, away}, {0, 0}};
     const bool seam = lower == WRAP && n % 2 == 1 && coarse == (away > 0 ? n_coarse - 1 : 0);
-    if (away % 2 == 0 || seam) {
-        const int step = seam ? away : away / 2;
-        return Takes{1, {step, step}, {0, 0}};
-    }
+    if (away % 2 == 0 && halved) return Takes{1, {away / 2, away / 2}, {0, 0}};
+    if (!halved || seam) return Takes{1, {away, away}, {0, 0}};
     return away > 0 ? Takes{2, {0, 1}, {1, -1}} : Takes{2, {-1, 0}, {1, -1}};
 }
 
-// Calls visit(place, weight) for each coarse node that a fine one takes from; the place counts the neighbours of the
-// coarse node (i, j, k), from which the fine one is x, y and z steps away.
-template <class Visit>
-__device__ __forceinline__ void each_taken(const Weights& p, const Nodes& fine, int i, int j, int k, int x, int y,
-                                           int z, Visit visit) {
-    const Nodes coarse{p.nx, p.ny, p.nz};
-    const Takes along = takes_of(p.halves(0), x, i, p.nx, fine.nx, RULE_XL);
-    const Takes beside = takes_of(p.halves(1), y, j, p.ny, fine.ny, RULE_YL);
-    const Takes further = DIMENSION == 3 ? takes_of(p.halves(2), z, k, p.nz, fine.nz, RULE_ZL) : Takes{1};
-#pragma unroll
-    for (int c = 0; c < 2; ++c) {
-#pragma unroll
-        for (int b = 0; b < 2; ++b) {
-#pragma unroll
-            for (int a = 0; a < 2; ++a) {
-                if (a >= along.count || b >= beside.count || c >= further.count) continue;
-                int q = i, r = j, s = k;
-                if (!moved(coarse, q, r, s, along.step[a], beside.step[b], further.step[c])) continue;
-                const int place = along.step[a] + 3 * beside.step[b] + 9 * further.step[c];
-                visit(place, p.at(q, r, s, along.direction[a], beside.direction[b], further.direction[c]));
-            }
-        }
-    }
-}
-
-// out = the coefficients of R A P. The links of a coarse node come from the fine nodes that take from it, and its
-// excess is that of A applied to the row sums of P. The rows of threads share the fine nodes of a coarse one.
+// out = the coefficients of R A P: a thread has a coarse node. For each row of fine nodes Pᵀ A is summed, to those at
+// most two steps away along x, and is multiplied by P from the coarse nodes that they take from. The excess is that of
+// A applied to the row sums of P at the fine nodes, `sums`.
 KERNEL poisson_stencil_galerkin(PRODUCT* __restrict__ out, STENCIL_LINKS_PARAMETERS, int halved, int coarse_nx,
                                 int coarse_ny, int coarse_nz, const WEIGHT* __restrict__ weights, index_t weights_pitch,
-                                index_t out_pitch, int coarse_offsets, double scale) {
+                                const double* __restrict__ sums, index_t sums_pitch, index_t out_pitch,
+                                int coarse_offsets, double scale) {
     const StencilLinks fine = STENCIL_LINKS;
     const Weights p{halved, coarse_nx, coarse_ny, coarse_nz, weights, weights_pitch};
-    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y, k = blockIdx.z, lane = threadIdx.x;
-    const int to_x = halved & 1, to_y = halved >> 1 & 1, to_z = halved >> 2 & 1;
-    __shared__ double totals[BLOCK_Y][SLOTS + 1][BLOCK_X];  // the excess, and the links to each slot
-    double (&own)[SLOTS + 1][BLOCK_X] = totals[threadIdx.y];
-    for (int number = 0; number <= SLOTS; ++number) own[number][lane] = 0;
-    int turn = 0;
-    for (int z = -to_z; z <= to_z; ++z) {
-        for (int y = -to_y; y <= to_y; ++y) {
-            for (int x = -to_x; x <= to_x; ++x) {
-                if (turn++ % BLOCK_Y != threadIdx.y || i >= coarse_nx) continue;
-                const double weight = p.at(i, j, k, x, y, z);
-                if (weight == 0) continue;
-                const int at_x = fine_of(to_x, i, x, nx, RULE_XL), at_y = fine_of(to_y, j, y, ny, RULE_YL);
-                const int at_z = DIMENSION == 3 ? fine_of(to_z, k, z, nz, RULE_ZL) : 0;
-                const double excess = fine.at(0, at_x, at_y, at_z);
-                double here = 0, diagonal = excess, flow = 0;
-                each_taken(p, fine.nodes, i, j, k, x, y, z, [&](int, double taken) { here += taken; });
-                int from = 0;
-                for (int slot = 0; slot < SLOTS; ++slot) {
-                    if (!fine.has(slot)) continue;
-                    ++from;
-                    for (int sign = 1; sign >= -1; sign -= 2) {
-                        const int step_x = sign * step_of(slot, 0), step_y = sign * step_of(slot, 1);
-                        const int step_z = sign * step_of(slot, 2);
-                        int q = at_x, r = at_y, s = at_z;
-                        if (!moved(fine.nodes, q, r, s, step_x, step_y, step_z)) continue;
-                        const double link = sign > 0 ? fine.at(from, at_x, at_y, at_z) : fine.at(from, q, r, s);
-                        double there = 0;
-                        each_taken(p, fine.nodes, i, j, k, x + step_x, y + step_y, z + step_z,
-                                   [&](int place, double taken) {
-                                       there += taken;
-                                       if (place > 0) own[place][lane] += weight * (link * taken);
-                                   });
-                        diagonal += link;
-                        flow += link * (here - there);
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y * BLOCK_Y + threadIdx.y, k = blockIdx.z;
+    const int to_x = halved & 1, to_y = halved >> 1 & 1, to_z = halved >> 2 & 1, more_z = DIMENSION == 3 ? 1 + to_z : 0;
+    __shared__ double of_threads[SLOTS + 1][THREADS];  // the excess, and the links to each slot
+    double* const totals = &of_threads[0][threadIdx.x + BLOCK_X * threadIdx.y];
+    if (i >= coarse_nx || j >= coarse_ny) return;
+#pragma unroll
+    for (int number = 0; number <= SLOTS; ++number) totals[THREADS * number] = 0;
+    const Near x = near_of(to_x, i, nx, RULE_XL);
+    const int centre_y = fine_of(to_y, j, 0, ny, RULE_YL);
+    const int centre_z = DIMENSION == 3 ? fine_of(to_z, k, 0, nz, RULE_ZL) : 0;
+    int before = i, behind = i;
+    const bool has_before = moved(before, -1, coarse_nx, RULE_XL), has_behind = moved(behind, 1, coarse_nx, RULE_XL);
+    const bool wide_before = takes_of(to_x, -1, i, coarse_nx, nx, RULE_XL).count == 2;
+    const bool wide_behind = takes_of(to_x, 1, i, coarse_nx, nx, RULE_XL).count == 2;
+    double excess = 0;
+#pragma unroll 1
+    for (int z = -more_z; z <= more_z; ++z) {
+#pragma unroll 1
+        for (int y = -1 - to_y; y <= 1 + to_y; ++y) {
+            double flows[5] = {0, 0, 0, 0, 0};
+            int next_y = centre_y, next_z = centre_z;
+            const bool has_next = moved(next_y, y, ny, RULE_YL) && (DIMENSION == 2 || moved(next_z, z, nz, RULE_ZL));
+            if (!has_next) continue;
+#pragma unroll 1
+            for (int from_z = z > 0 ? z - 1 : -to_z; from_z <= (z < 0 ? z + 1 : to_z); ++from_z) {
+#pragma unroll 1
+                for (int from_y = y > 0 ? y - 1 : -to_y; from_y <= (y < 0 ? y + 1 : to_y); ++from_y) {
+                    const int across = 3 * (y - from_y) + 9 * (z - from_z), size = across < 0 ? -across : across;
+                    if (size > 0 && !(fine.offsets >> (size - 2) & 7)) continue;
+                    const WeightRow row = p.row(j, k, from_y, from_z);
+                    const double own[3] = {to_x ? row.at(i, -1) : 0.0, row.at(i, 0), to_x ? row.at(i, 1) : 0.0};
+                    if (own[0] == 0 && own[1] == 0 && own[2] == 0) continue;
+                    int at_y = centre_y, at_z = centre_z;
+                    moved(at_y, from_y, ny, RULE_YL);
+                    if (DIMENSION == 3) moved(at_z, from_z, nz, RULE_ZL);
+#pragma unroll
+                    for (int step_x = -1; step_x <= 1; ++step_x) {
+                        const int place = step_x + across, slot = (place < 0 ? -place : place) - 1;
+                        if (place == 0 || !fine.has(slot)) continue;
+                        const int number = 1 + __popc(fine.offsets & ((1 << slot) - 1));
+#pragma unroll
+                        for (int n = -1; n <= 1; ++n) {
+                            const int next = n + step_x + 2;
+                            double link = 0;
+                            if (place > 0)
+                                link = fine.at(number, x.at[n + 2], at_y, at_z);
+                            else if (x.there[next])
+                                link = fine.at(number, x.at[next], next_y, next_z);
+                            flows[next] += own[n + 1] * link;
+                        }
+                    }
+                    if (across != 0) continue;
+#pragma unroll
+                    for (int n = -1; n <= 1; ++n) {
+                        if (own[n + 1] == 0) continue;
+                        const auto sum_at = [&](int u, int v, int w) {
+                            return sums[u + sums_pitch * (v + (index_t)ny * w)];
+                        };
+                        const double sum = sum_at(x.at[n + 2], at_y, at_z);
+                        double diagonal = fine.at(0, x.at[n + 2], at_y, at_z), held = diagonal * sum;
+                        for_each_link(fine, x.at[n + 2], at_y, at_z, [&](const Step& to, double link) {
+                            diagonal += link;
+                            held += link * (sum - sum_at(to.i, to.j, to.k));
+                        });
+                        flows[n + 2] -= own[n + 1] * diagonal;
+                        excess += own[n + 1] * held;
                     }
                 }
-                own[0][lane] += weight * (excess * here + flow);
-                each_taken(p, fine.nodes, i, j, k, x, y, z, [&](int place, double taken) {
-                    if (place > 0) own[place][lane] -= weight * (diagonal * taken);
-                });
+            }
+            const Takes beside = takes_of(to_y, y, j, coarse_ny, ny, RULE_YL);
+            const Takes further = DIMENSION == 3 ? takes_of(to_z, z, k, coarse_nz, nz, RULE_ZL) : Takes{1};
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+#pragma unroll
+                for (int b = 0; b < 2; ++b) {
+                    if (c >= further.count || b >= beside.count) continue;
+                    const int across = 3 * beside.step[b] + 9 * further.step[c];
+                    int q = j, r = k;
+                    if (across < 0 || !moved(q, beside.step[b], coarse_ny, RULE_YL)) continue;
+                    if (DIMENSION == 3 && !moved(r, further.step[c], coarse_nz, RULE_ZL)) continue;
+                    const WeightRow row = p.row(q, r, beside.direction[b], further.direction[c]);
+                    double* const links = totals + THREADS * across;  // to the nodes of that row
+                    if (has_before && across > 0) {
+                        const double far = row.at(before, 0), near = wide_before ? row.at(before, 1) : far;
+                        links[-THREADS] += flows[0] * far + flows[1] * near;
+                    }
+                    if (across > 0) {
+                        double sum = flows[2] * row.at(i, 0);
+                        if (to_x) sum += flows[1] * row.at(i, -1) + flows[3] * row.at(i, 1);
+                        links[0] += sum;
+                    }
+                    if (has_behind) {
+                        const double far = row.at(behind, 0), near = wide_behind ? row.at(behind, -1) : far;
+                        links[THREADS] += flows[4] * far + flows[3] * near;
+                    }
+                }
             }
         }
     }
-    __syncthreads();
-    int array = 0;
+    totals[0] = excess;
+    index_t at = i + out_pitch * (j + (index_t)coarse_ny * k);
+#pragma unroll 1
     for (int number = 0; number <= SLOTS; ++number) {
         if (number > 0 && !(coarse_offsets >> (number - 1) & 1)) continue;
-        if (array++ % BLOCK_Y != threadIdx.y || i >= coarse_nx) continue;
-        double total = 0;
-        for (int row = 0; row < BLOCK_Y; ++row) total += totals[row][number][lane];
-        out[i + out_pitch * (j + (index_t)coarse_ny * (k + (index_t)coarse_nz * (array - 1)))] =
-            (PRODUCT)(scale * total);
+        out[at] = (PRODUCT)(scale * totals[THREADS * number]);
+        at += out_pitch * coarse_ny * coarse_nz;
     }
 }

@@ -53,6 +53,33 @@ __device__ __forceinline__ void join(int* labels, int node, int with) {
     }
 }
 
+// The first lane of the run that a lane belongs to: with `led` it belongs to that of the lane below. Every lane must
+// call it.
+__device__ __forceinline__ int begin_of_run(bool led) {
+    const int lane = threadIdx.x % 32;
+    int begin = led && lane > 0 ? 0 : lane;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const int other = lane_below(begin, step);
+        if (lane >= step && other > begin) begin = other;
+    }
+    return begin;
+}
+
+// The first of the nodes of a warp along x that are joined one with the next; `joined`: whether this one is. Every lane
+// must call it.
+__device__ __forceinline__ int first_of_run(int here, bool joined) {
+    return here - (int)(threadIdx.x % 32) + begin_of_run(lane_below((int)joined, 1));
+}
+
+// Join two nodes if `joins`, but where the lane below joins the same two labels. Every lane must call it.
+__device__ __forceinline__ void join_once(int* labels, bool joins, int node, int with) {
+    const int one = joins ? look(labels + node) : -1, other = joins ? look(labels + with) : -1;
+    const int one_below = lane_below(one, 1), other_below = lane_below(other, 1);
+    const bool same = threadIdx.x % 32 > 0 && one == one_below && other == other_below;
+    if (one != other && !same) join(labels, one, other);
+}
+
 // Give a node its final label, when all are joined; joined: whether there are others with the same.
 __device__ __forceinline__ void settle(int* labels, int* joined, int node) {
     const int label = end_of<false>(labels, node);

@@ -20,36 +20,25 @@ struct StencilLinks {
 #define STENCIL_LINKS \
     StencilLinks { Nodes{nx, ny, nz}, offsets, coefficients, coefficients_pitch }
 
-// The node some steps from another, which counts around an axis that wraps; whether there is one.
-__device__ __forceinline__ bool moved(int& i, int step, int n, int lower) {
-    i += step;
-    if (lower == WRAP) {
-        i = i < 0 ? i + n : i >= n ? i - n : i;
-        return true;
-    }
-    return i >= 0 && i < n;
-}
+// A neighbour of a node, the steps that lead there, and whether the link to it is kept at the node itself.
+struct Step {
+    int i, j, k, x, y, z;
+    bool behind;
+};
 
-__device__ __forceinline__ bool moved(const Nodes& nodes, int& i, int& j, int& k, int x, int y, int z) {
-    const bool there_x = moved(i, x, nodes.nx, RULE_XL), there_y = moved(j, y, nodes.ny, RULE_YL);
-    const bool there_z = DIMENSION == 2 || moved(k, z, nodes.nz, RULE_ZL);
-    return there_x && there_y && there_z;
-}
-
-// Calls emit(i, j, k, link, behind) for each neighbour of a node: where it is, the link to it, and whether the link is
-// kept at the node itself.
+// Calls emit(step, link) for each neighbour of a node.
 template <class Emit>
 __device__ __forceinline__ void for_each_link(const StencilLinks& a, int i, int j, int k, Emit emit) {
     int array = 0;
-#pragma unroll 1
+#pragma unroll
     for (int slot = 0; slot < SLOTS; ++slot) {
         if (!a.has(slot)) continue;
         ++array;
+#pragma unroll
         for (int sign = 1; sign >= -1; sign -= 2) {
-            int p = i, q = j, s = k;
-            if (!moved(a.nodes, p, q, s, sign * step_of(slot, 0), sign * step_of(slot, 1), sign * step_of(slot, 2)))
-                continue;
-            emit(p, q, s, sign > 0 ? a.at(array, i, j, k) : a.at(array, p, q, s), sign > 0);
+            Step to{i, j, k, sign * step_of(slot, 0), sign * step_of(slot, 1), sign * step_of(slot, 2), sign > 0};
+            if (moved(a.nodes, to.i, to.j, to.k, to.x, to.y, to.z))
+                emit(to, sign > 0 ? a.at(array, i, j, k) : a.at(array, to.i, to.j, to.k));
         }
     }
 }

@@ -1,19 +1,40 @@
 // SPDX-License-Identifier: MIT
-// The median of the links along an axis, from its highest digit to its lowest: each launch counts, of the values that
-// begin with the digits so far, which digit comes next, and its last block says which one the median has.
+// The medians of the links along axes, from their highest digits to their lowest: each launch counts, of the values
+// that begin with the digits so far, which digit comes next, and the last block of an axis says which one its median
+// has.
 //
-// A launch has blocks for two values, the middle one from below (blockIdx.y = 0) and that from above. Where there is no
-// value both are 0.
+// A median is the mean of two values, the middle one from below and that from above. Where there is no value both are
+// 0.
 
 #define DIGIT 11
 #define DIGITS (1 << DIGIT)
+#define AHEAD 4
 
-// What a launch leaves for the next one; all is zero before the first. `counts` and `blocks` are zero between launches.
+// What a launch leaves of an axis for the next one, of both values; all is zero before the first. `counts` and `blocks`
+// are zero between launches. While both begin alike the first counts are those of both.
 struct Selection {
-    unsigned long long begin;  // the digits so far
-    unsigned rank;             // of the value among those that begin so
-    unsigned blocks;           // that are done
-    unsigned counts[DIGITS];
+    unsigned long long begin[2];  // the digits so far
+    unsigned rank[2];             // of the value among those that begin so
+    unsigned blocks, unused;      // that are done
+    unsigned counts[2 * DIGITS];
+};
+
+// Counts digits. Where a is the same at many nodes, threads would wait for one another at one counter: each counts
+// equal digits that follow one another by itself.
+struct Counter {
+    unsigned* counts;
+    int before;
+    unsigned run;
+
+    __device__ __forceinline__ void flush() {
+        if (run > 0) atomicAdd(counts + before, run);
+        run = 0;
+    }
+    __device__ __forceinline__ void add(int digit) {
+        if (digit != before) flush();
+        before = digit;
+        ++run;
+    }
 };
 
 __device__ __forceinline__ double of_bits(unsigned long long bits) {
@@ -34,40 +55,42 @@ __device__ __forceinline__ double sum_of_links(const StencilLinks& a, int arrays
     return total;
 }
 
-// The next digit of a positive value, which begins at bit `shift` and has `digits` values; the first one begins at
-// FIRST.
+// The next digit of positive values, which begins at bit `shift` and has `bits` bits; the first one begins at FIRST.
 #define FIRST 52
-KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int arrays, int shift, int bits, unsigned long long* selections,
-                            double* result) {
+KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int arrays_0, int arrays_1, int arrays_2, int shift, int bits,
+                            unsigned long long* selections, double* result_0, double* result_1, double* result_2) {
     const StencilLinks a = STENCIL_LINKS;
-    Selection& selection = reinterpret_cast<Selection*>(selections)[blockIdx.y];
+    const int axis = blockIdx.y, arrays = axis == 0 ? arrays_0 : axis == 1 ? arrays_1 : arrays_2;
+    Selection& selection = *(reinterpret_cast<Selection*>(selections) + axis);
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y, each = DIGITS / THREADS;
-    __shared__ unsigned counts[DIGITS], sums[THREADS];
+    __shared__ unsigned counts[2 * DIGITS], sums[THREADS];
     __shared__ bool last;
-    for (int digit = thread; digit < DIGITS; digit += THREADS) counts[digit] = 0;
+    for (int digit = thread; digit < 2 * DIGITS; digit += THREADS) counts[digit] = 0;
     __syncthreads();
-    const unsigned long long begin = selection.begin;
-    // Where a is the same at many nodes, threads would wait for one another at one counter: each counts equal digits
-    // that follow one another by itself.
-    int before = 0;
-    unsigned run = 0;
+    const unsigned long long begin = selection.begin[0], other = selection.begin[1];
+    Counter lower{counts, 0, 0}, upper{counts + DIGITS, 0, 0};
     for (int row = blockIdx.x * BLOCK_Y + threadIdx.y; row < ny * nz; row += gridDim.x * BLOCK_Y) {
-        for (int i = threadIdx.x; i < nx; i += BLOCK_X) {
-            const double link = sum_of_links(a, arrays, i, row % ny, row / ny);
-            const unsigned long long from = bits_of(link) >> shift;
-            if (!(link > 0) || from >> bits != begin) continue;
-            const int digit = (int)from & ((1 << bits) - 1);
-            if (digit != before && run > 0) {
-                atomicAdd(counts + before, run);
-                run = 0;
+        for (int i = threadIdx.x; i < nx; i += AHEAD * BLOCK_X) {
+            double links[AHEAD];
+#pragma unroll
+            for (int n = 0; n < AHEAD; ++n)
+                links[n] = i + n * BLOCK_X < nx ? sum_of_links(a, arrays, i + n * BLOCK_X, row % ny, row / ny) : 0.0;
+#pragma unroll
+            for (int n = 0; n < AHEAD; ++n) {
+                const unsigned long long from = bits_of(links[n]) >> shift;
+                const int digit = (int)from & ((1 << bits) - 1);
+                if (!(links[n] > 0)) continue;
+                if (from >> bits == begin)
+                    lower.add(digit);
+                else if (from >> bits == other)
+                    upper.add(digit);
             }
-            before = digit;
-            ++run;
         }
     }
-    if (run > 0) atomicAdd(counts + before, run);
+    lower.flush();
+    upper.flush();
     __syncthreads();
-    for (int digit = thread; digit < DIGITS; digit += THREADS)
+    for (int digit = thread; digit < 2 * DIGITS; digit += THREADS)
         if (counts[digit] > 0) atomicAdd(selection.counts + digit, counts[digit]);
     __threadfence();
     __syncthreads();
@@ -75,24 +98,35 @@ KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int arrays, int shift, int
     __syncthreads();
     if (!last) return;
     __threadfence();
-    sums[thread] = 0;
-    for (int digit = each * thread; digit < each * (thread + 1); ++digit) {
+    for (int digit = thread; digit < 2 * DIGITS; digit += THREADS) {
         counts[digit] = atomicAdd(selection.counts + digit, 0u);
-        sums[thread] += counts[digit];
         selection.counts[digit] = 0;
     }
-    __syncthreads();
-    if (thread > 0) return;
-    selection.blocks = 0;
-    unsigned all = 0, rank = selection.rank;
-    for (int other = 0; other < THREADS; ++other) all += sums[other];
-    if (shift == FIRST) rank = (all + blockIdx.y - (all > 0)) / 2;
-    int part = 0;
-    while (all > 0 && rank >= sums[part]) rank -= sums[part++];
-    int digit = each * part;
-    while (all > 0 && rank >= counts[digit]) rank -= counts[digit++];
-    const unsigned long long found = begin << bits | digit;
-    selection.begin = found;
-    selection.rank = rank;
-    if (shift == 0) result[blockIdx.y] = of_bits(found);
+    double* const result = axis == 0 ? result_0 : axis == 1 ? result_1 : result_2;
+#pragma unroll 1
+    for (int value = 0; value < 2; ++value) {
+        const unsigned* const own = counts + (value == 1 && begin != other ? DIGITS : 0);
+        unsigned sum = 0;
+        __syncthreads();
+        for (int digit = each * thread; digit < each * (thread + 1); ++digit) sum += own[digit];
+        sums[thread] = sum;
+        for (int step = 1; step < THREADS; step *= 2) {
+            __syncthreads();
+            const unsigned before = thread < step ? 0 : sums[thread - step];
+            __syncthreads();
+            sums[thread] += before;
+        }
+        __syncthreads();
+        const unsigned all = sums[THREADS - 1], from = sums[thread] - sum;
+        unsigned rank = shift == FIRST ? (all + value - (all > 0)) / 2 : selection.rank[value];
+        if (all > 0 ? rank < from || rank >= from + sum : thread > 0) continue;
+        rank -= from;
+        int digit = each * thread;
+        while (all > 0 && rank >= own[digit]) rank -= own[digit++];
+        const unsigned long long found = (value == 0 ? begin : other) << bits | digit;
+        selection.begin[value] = found;
+        selection.rank[value] = rank;
+        selection.blocks = 0;
+        if (shift == 0) result[value] = of_bits(found);
+    }
 }

@@ -8,10 +8,12 @@ struct Found {
     unsigned long long alone, loose, held, link, least, most;
 };
 
-KERNEL poisson_parts_begin(int* __restrict__ labels, int* __restrict__ joined, int nx, int ny, int nz) {
+// Every node has the number of the first one of its run of links along x.
+KERNEL poisson_parts_begin(int* __restrict__ labels, int* __restrict__ joined, const real* __restrict__ links_x, int nx,
+                           int ny, int nz, index_t pitch) {
     const Nodes nodes{nx, ny, nz};
     NODE_OF_THREAD(nodes);
-    labels[here] = here;
+    labels[here] = first_of_run(here, i + 1 < nx && links_x[i + pitch * (j + (index_t)ny * k)] > 0);
     joined[here] = 0;
 }
 
@@ -26,10 +28,10 @@ KERNEL poisson_parts_join(int* labels, unsigned long long* found, const real* __
     for (int axis = 0; axis < DIMENSION; ++axis) {
         const real* links = axis == 0 ? links_x : axis == 1 ? links_y : links_z;
         const double link = (double)links[i + pitch * (j + (index_t)ny * k)];
-        if (!(link > 0)) continue;
-        if (bits_of(link) < look(least)) atomicMin(least, bits_of(link));
+        if (link > 0 && bits_of(link) < look(least)) atomicMin(least, bits_of(link));
         int p = i, q = j, s = k;
-        if (moved(nodes, p, q, s, axis == 0, axis == 1, axis == 2)) join(labels, here, number_of(nodes, p, q, s));
+        const bool there = moved(nodes, p, q, s, axis == 0, axis == 1, axis == 2);
+        join_once(labels, there && link > 0, here, there ? number_of(nodes, p, q, s) : here);
     }
 }
 

@@ -41,6 +41,22 @@ __device__ __forceinline__ bool is_fixed_node(const Nodes& nodes, int i, int j, 
            (DIMENSION == 3 && is_fixed(k, nodes.nz, RULE_ZL, RULE_ZU));
 }
 
+// The node some steps from another, which counts around an axis that wraps; whether there is one.
+__device__ __forceinline__ bool moved(int& i, int step, int n, int lower) {
+    i += step;
+    if (lower == WRAP) {
+        i = i < 0 ? i + n : i >= n ? i - n : i;
+        return true;
+    }
+    return i >= 0 && i < n;
+}
+
+__device__ __forceinline__ bool moved(const Nodes& nodes, int& i, int& j, int& k, int x, int y, int z) {
+    const bool there_x = moved(i, x, nodes.nx, RULE_XL), there_y = moved(j, y, nodes.ny, RULE_YL);
+    const bool there_z = DIMENSION == 2 || moved(k, z, nodes.nz, RULE_ZL);
+    return there_x && there_y && there_z;
+}
+
 __device__ __forceinline__ double uniform_width(int i, int n, int lower, int upper) {
     return (lower == MIRROR && i == 0 ? 0.5 : 1.0) * (upper == MIRROR && i == n - 1 ? 0.5 : 1.0);
 }

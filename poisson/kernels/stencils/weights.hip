@@ -43,33 +43,45 @@ KERNEL poisson_stencil_restrict(const real* __restrict__ fine, real* __restrict_
     coarse[i + coarse_pitch * (j + (index_t)coarse_ny * k)] = sum;
 }
 
-// fine = fine + P coarse: a thread has the two fine nodes of a row that begin with a coarse one, or one where x is not
-// halved.
+// fine = fine + P coarse: a thread has the fine nodes that begin with a coarse one, two along an axis that is halved.
 KERNEL poisson_stencil_prolong_add(const real* __restrict__ coarse, real* __restrict__ fine, int nx, int ny, int nz,
                                    index_t pitch, index_t coarse_pitch, WEIGHTS_PARAMETERS) {
+    constexpr int along_x = HALVED & 1 ? 2 : 1, along_y = HALVED & 2 ? 2 : 1, along_z = HALVED & 4 ? 2 : 1;
     const Weights p = WEIGHTS;
     const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y * BLOCK_Y + threadIdx.y, k = blockIdx.z;
-    const int first = HALVED & 1 ? 2 * i : i;
-    if (first >= nx || j >= ny) return;
-    const Parents beside = parents_of(HALVED & 2, j, coarse_ny, RULE_YL);
-    const Parents further = parents_of(HALVED & 4, k, coarse_nz, RULE_ZL);
-    const Parents along = parents_of(HALVED & 1, first + 1, coarse_nx, RULE_XL);
-    const bool second = HALVED & 1 && first + 1 < nx;
-    real change = 0, next = 0;
+    if (along_x * i >= nx || along_y * j >= ny) return;
+    real change[along_z][along_y][along_x] = {};
+    // The coarse nodes of which one or both take part, and the fine nodes in their directions.
 #pragma unroll
-    for (int c = 0; c < 2; ++c) {
+    for (int c = 0; c < along_z; ++c) {
 #pragma unroll
-        for (int b = 0; b < 2; ++b) {
-            if (b >= beside.count || c >= further.count) continue;
-            const int at_y = beside.at[b], at_z = further.at[c], y = beside.step[b], z = further.step[c];
-            const real* const row = coarse + coarse_pitch * (at_y + (index_t)coarse_ny * at_z);
-            change += (real)p.at(i, at_y, at_z, 0, y, z) * row[i];
-            if (!second) continue;
-            next += (real)p.at(i, at_y, at_z, 1, y, z) * row[i];
-            if (along.count == 2) next += (real)p.at(along.at[1], at_y, at_z, -1, y, z) * row[along.at[1]];
+        for (int b = 0; b < along_y; ++b) {
+#pragma unroll
+            for (int a = 0; a < along_x; ++a) {
+                int q = i, r = j, s = k;
+                if (!moved(Nodes{coarse_nx, coarse_ny, coarse_nz}, q, r, s, a, b, c)) continue;
+                const real value = coarse[q + coarse_pitch * (r + (index_t)coarse_ny * s)];
+#pragma unroll
+                for (int z = c; z < along_z; ++z) {
+#pragma unroll
+                    for (int y = b; y < along_y; ++y) {
+#pragma unroll
+                        for (int x = a; x < along_x; ++x)
+                            change[z][y][x] += (real)p.at(q, r, s, x - 2 * a, y - 2 * b, z - 2 * c) * value;
+                    }
+                }
+            }
         }
     }
-    real* const to = fine + first + pitch * (j + (index_t)ny * k);
-    to[0] += change;
-    if (second) to[1] += next;
+#pragma unroll
+    for (int z = 0; z < along_z; ++z) {
+#pragma unroll
+        for (int y = 0; y < along_y; ++y) {
+            if (along_y * j + y >= ny || along_z * k + z >= nz) continue;
+            real* const to = fine + along_x * i + pitch * (along_y * j + y + (index_t)ny * (along_z * k + z));
+#pragma unroll
+            for (int x = 0; x < along_x; ++x)
+                if (along_x * i + x < nx) to[x] += change[z][y][x];
+        }
+    }
 }

@@ -103,26 +103,26 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     while True:
         full = backend.bind(stencil)
         bound = full if levels else operations
-        backend.prepare(partial(full.median_link, 0), partial(full.clusters, LARGEST_PART))
+        backend.prepare(partial(full.median_links, (0,)), partial(full.clusters_at, thresholds))
         halved = halved_axes(full)
         if not any(halved):
             break
         plain = StencilTransfer(stencil, halved, gathers=backend.gathers(stencil.lattice, halved))
         arrays = _arrays(before, len(levels), plain)
         transfer, product = _coarsened(backend, store, plain, *arrays, rounds=rounds, spreads=spreads)
-        found = [] if joint else [full.clusters(thresholds[0], LARGEST_PART)]
+        nodes = stencil.lattice.whole.nodes
+        able = backend.on_host and not stencil.lattice.divided and stencil.dimension == 2 and nodes > LEAST_JOINT
+        able = able and stencil.shape[0] <= MOST_IN_ROW and not levels
+        found = [] if joint else full.clusters_at(thresholds[:1] if able else thresholds, LARGEST_PART)
         if not levels:
             count, members, squares = found[0].size
-            nodes = stencil.lattice.whole.nodes
             large, many = squares > LARGE * members, count > MANY * nodes and members > COVERED * nodes
-            able = backend.on_host and not stencil.lattice.divided and stencil.dimension == 2
-            able = able and stencil.shape[0] <= MOST_IN_ROW
-            joint = able and large and many and nodes > LEAST_JOINT
+            joint = able and large and many
             large = large and nodes > PAYS and not joint
         if joint:
             found = [full.contracted_clusters(thresholds[0], LARGEST_PART)]
-        else:
-            found += [full.clusters(threshold, LARGEST_PART) for threshold in thresholds[1:]]
+        elif able:
+            found += full.clusters_at(thresholds[1:], LARGEST_PART)
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
         groups = {each.size: each for each in found if each.size[0]}
         clusters = [backend.bind(each) for each in groups.values()]
@@ -158,11 +158,12 @@ def halved_axes(operations: StencilOperations) -> tuple[bool, ...]:
         return (False,) * whole.dimension
     able = tuple(line.nodes >= (4 if line.fixed == 2 else 3) for line in whole.axes)
     halved = (False,) * whole.dimension
-    for typical in (operations.median_link, operations.mean_link):
+    axes = [axis for axis, each in enumerate(able) if each]
+    for typical in (operations.median_links, operations.mean_links):
         if halved != able:
-            links = [typical(axis) if each else -1.0 for axis, each in enumerate(able)]
-            strong = (WEAK * link >= max(links) for link in links)
-            halved = tuple(before or (each and now) for before, each, now in zip(halved, able, strong, strict=True))
+            links = dict(zip(axes, typical(axes), strict=True))
+            strong = {axis for axis, link in links.items() if WEAK * link >= max(links.values())}
+            halved = tuple(before or axis in strong for axis, before in enumerate(halved))
     return halved
 
 
@@ -193,14 +194,14 @@ def largest_eigenvalue(operations: StencilOperations) -> float:
 
 def _growth(operations: StencilOperations, v: Array, r: Array, steps: int) -> float:
     """By how many times the last of some steps of the power method makes v larger; 0 if nothing of v is left."""
-    backend, place = operations.backend, operations.backend.reduction()
-    sizes = []
+    backend = operations.backend
+    places = [backend.reduction() for _ in range(2)]
     for step in range(steps):
         operations.residual(v, None, r)
         operations.diagonal_solve(r, v, -1.0)
         if step >= steps - 2:
-            operations.dot(v, r, place)
-            sizes.append(-backend.read(place)[0])
+            operations.dot(v, r, places[step - steps])
+    sizes = [-size for size, _ in backend.read_all(places)]
     return math.sqrt(sizes[1] / sizes[0]) if sizes[0] > 0.0 else 0.0
 
 

@@ -35,6 +35,12 @@
 
 typedef __SIZE_TYPE__ size_t;
 
+static inline int __popc(unsigned value) {
+    int count = 0;
+    for (int bit = 0; bit < 32; ++bit) count += value >> bit & 1;
+    return count;
+}
+
 struct uint3 {
     unsigned int x, y, z;
 };

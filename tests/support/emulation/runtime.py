@@ -65,11 +65,20 @@ class EmulatedRuntime:
         self.seed = seed
         self._cache = cache or Path(__file__).parents[3] / "build" / "emulation"
         self._memory = Memory()
+        self._kernels: dict[Any, Any] = {}
         self._link = EmulatedLink(self._memory)
         self._staging = Staging(self._link, Ring())
         self.late = late
         self._is_apart = False
         self._put_off: list[Callable[[], None]] = []
+
+    def keep(self, key: Any, kernel: Any) -> None:
+        """Keep a kernel."""
+        self._kernels[key] = kernel
+
+    def kept(self, key: Any) -> Any:
+        """A kernel that was kept, or None."""
+        return self._kernels.get(key)
 
     def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
         """A kernel source; of the options, those that define a macro (``-DNAME=VALUE``) count.
