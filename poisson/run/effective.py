@@ -367,9 +367,12 @@ class _Links:
             for axis, h in enumerate(self.problem.lattice.spacing):
                 place = self.problem.lattice.array_axis(axis)
                 ends = {k: self._ends(u, place, start, stop) for k, u in potentials.items()}
-                slopes = {k: (beyond - here) / h + (axis == k) for k, (here, beyond) in ends.items()}
-                link = self._links(place, start, stop)
-                found = [old + float((link * slopes[j] * slopes[k]).sum())
+                drops = {k: beyond - here for k, (here, beyond) in ends.items()}
+                if axis in drops:
+                    drops[axis] += h
+                link = self._links(place, start, stop) / h**2
+                flows = {k: link * drop for k, drop in drops.items()}
+                found = [old + float((flows[j] * drops[k]).sum())
                          for old, (j, k) in zip(found, pairs, strict=True)]  # fmt: skip
             return found
 

@@ -2,7 +2,6 @@
 """Strong clusters on the gpu backend: how they are found, and their correction."""
 
 from collections.abc import Generator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,12 +157,12 @@ def find(
     def launch(name: str, arguments: tuple[Any, ...] = (), blocks: Grid = grid) -> None:
         backend.launch("clusters", f"clusters_{name}", shape, operator, blocks, arguments, defines)
 
-    backend.prepare(
-        *(partial(launch, name) for name in ("roots", "begin", "join", "label", "hold")),
-        *(partial(_over_items, backend, name, operator, 1, ()) for name in ("collect", "start", "divide")),
-    )
     none = Clusters(lattice, np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0))
     if not backend.launching:
+        for name in ("roots", "begin", "join", "label", "hold"):
+            launch(name)
+        for name in ("collect", "start", "divide"):
+            _over_items(backend, name, operator, 1, ())
         return [none] * len(thresholds)
     roots = backend.runtime.allocate(nodes, np.dtype(np.float64))
     launch("roots", (roots, *links))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
+from functools import cache
 from typing import Any
 
 import cupy as cp
@@ -225,6 +226,12 @@ class _StreamLink:
             cp.cuda.runtime.memcpy2DAsync(*target, *source, piece.width, piece.rows, direction, self._stream.ptr)
 
 
+@cache
+def _properties(device: int) -> dict[str, Any]:
+    """The properties of a device, which take a millisecond to read."""
+    return cp.cuda.runtime.getDeviceProperties(device)  # type: ignore[no-any-return]  # CuPy has no annotations
+
+
 class CupyRuntime:
     """The current CuPy device, with one stream for everything."""
 
@@ -232,7 +239,7 @@ class CupyRuntime:
 
     def __init__(self) -> None:
         self._device = cp.cuda.Device()
-        properties = cp.cuda.runtime.getDeviceProperties(self._device.id)
+        properties = _properties(self._device.id)
         kind = "HIP" if cp.cuda.runtime.is_hip else "CUDA"
         version = cp.cuda.runtime.runtimeGetVersion()
         self.name = f"{properties['name'].decode()}, {kind} {version}, CuPy {cp.__version__}"

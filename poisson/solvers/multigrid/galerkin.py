@@ -47,8 +47,9 @@ LARGEST_PART = 0.1
 memory of a whole grid, and a pass over it each time."""
 
 LARGE = 100
-"""Where the groups of the weakest links on the finest grid have so many nodes, for the mean of their nodes, one phase
-nearly percolates, and each coarse grid has a part of the trouble again. Two visits from the next finer one help, ..."""
+"""Where in 2D the groups of the weakest links on the finest grid have so many nodes, for the mean of their nodes, one
+phase nearly percolates, and each coarse grid has a part of the trouble again. Two visits from the next finer one help
+(in 3D they save at most one of ten iterations, each of which takes a sixth longer), ..."""
 
 PAYS, LEAST_TWICE = 500_000, {True: 16_000, False: 60_000}
 """... which pays where the finest grid has more nodes than the first number, on grids of more than the second: that of
@@ -103,20 +104,25 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     while True:
         full = backend.bind(stencil)
         bound = full if levels else operations
-        backend.prepare(partial(full.median_links, (0,)), partial(full.clusters_at, thresholds))
+        prepares = len(levels) < 2  # the grids below need no other kernels
+        if prepares:
+            backend.prepare(partial(full.median_links, (0,)), partial(full.clusters_at, thresholds))
         halved = halved_axes(full)
         if not any(halved):
             break
         plain = StencilTransfer(stencil, halved, gathers=backend.gathers(stencil.lattice, halved))
         arrays = _arrays(before, len(levels), plain)
-        transfer, product = _coarsened(backend, store, plain, *arrays, rounds=rounds, spreads=spreads)
+        transfer, product = _coarsened(
+            backend, store, plain, *arrays, rounds=rounds, spreads=spreads, prepares=prepares
+        )
         nodes = stencil.lattice.whole.nodes
         able = backend.on_host and not stencil.lattice.divided and stencil.dimension == 2 and nodes > LEAST_JOINT
         able = able and stencil.shape[0] <= MOST_IN_ROW and not levels
         found = [] if joint else full.clusters_at(thresholds[:1] if able else thresholds, LARGEST_PART)
         if not levels:
             count, members, squares = found[0].size
-            large, many = squares > LARGE * members, count > MANY * nodes and members > COVERED * nodes
+            large = stencil.dimension == 2 and squares > LARGE * members
+            many = count > MANY * nodes and members > COVERED * nodes
             joint = able and large and many
             large = large and nodes > PAYS and not joint
         if joint:
@@ -126,7 +132,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
         groups = {each.size: each for each in found if each.size[0]}
         clusters = [backend.bind(each) for each in groups.values()]
-        largest = largest_eigenvalue(full) if levels else LARGEST
+        largest = largest_eigenvalue(full, prepares=prepares) if levels else LARGEST
         stencil = replace(transfer.coarse, coefficients=product)
         # The finest stencil is not kept.
         kept = transfer if levels else replace(transfer, fine=replace(transfer.fine, coefficients=None))
@@ -167,7 +173,7 @@ def halved_axes(operations: StencilOperations) -> tuple[bool, ...]:
     return halved
 
 
-def largest_eigenvalue(operations: StencilOperations) -> float:
+def largest_eigenvalue(operations: StencilOperations, *, prepares: bool = True) -> float:
     """A bound on the eigenvalues of D⁻¹A, nearly always, by the power method.
 
     Sizes are those in the inner product of V D, in which D⁻¹A is self-adjoint: they grow from step to step by no more
@@ -177,12 +183,13 @@ def largest_eigenvalue(operations: StencilOperations) -> float:
     """
     backend, stencil = operations.backend, operations.stencil
     v, r = rough_values(backend, stencil.lattice), backend.empty(stencil.array_shape)
-    backend.prepare(
-        partial(operations.residual, v, None, r),
-        partial(operations.diagonal_solve, r, v, -1.0),
-        partial(operations.sweep, v, None, r, 1.0),
-        partial(operations.dot, v, r, backend.reduction()),
-    )
+    if prepares:
+        backend.prepare(
+            partial(operations.residual, v, None, r),
+            partial(operations.diagonal_solve, r, v, -1.0),
+            partial(operations.sweep, v, None, r, 1.0),
+            partial(operations.dot, v, r, backend.reduction()),
+        )
     bound = BEYOND * _growth(operations, v, r, STEPS)
     if bound == 0.0:
         return LARGEST
@@ -283,6 +290,7 @@ def _coarsened(
     *,
     rounds: bool,
     spreads: bool,
+    prepares: bool,
 ) -> tuple[StencilTransfer, Array]:
     """The transfer with its weights, and the coefficients of the product, in the given arrays if there are any.
 
@@ -295,7 +303,8 @@ def _coarsened(
     product = store.empty(plain.product.array_shape) if product is None else product
     between = exact.bind(plain)
     forming = exact.bind(replace(plain, weights=weights))
-    exact.prepare(partial(between.interpolation, weights, spreads), partial(forming.galerkin, product))
+    if prepares:
+        exact.prepare(partial(between.interpolation, weights, spreads), partial(forming.galerkin, product))
     between.interpolation(weights, spreads)
     single = store.dtype != exact.dtype
     two_bytes = kept is not None and kept.dtype.itemsize == 2
