@@ -285,7 +285,8 @@ typedef struct {
  * `divergence` writes factor times that of a velocity, after zeros on the faces of the box that are bits of `walls`,
  * the lower one of x first; `subtract_gradient` takes factor times that of p from a velocity, times the coefficients of
  * the links above the cells, which may be null. In 2D w is any address. Arrays of cells have rows of any distances,
- * those of faces follow one another.
+ * those of faces follow one another. `result`, if it is not null, gets the norms of what `divergence` writes, or would
+ * write for what `subtract_gradient` leaves, with -1 / factor.
  *
  * `to_modes` leaves in u the modes of f - shift with what fixed nodes of u add to the equations of their neighbours,
  * and in `result` the norms of f - shift where no node is fixed, if it is not null; fixed nodes keep theirs.
@@ -346,7 +347,7 @@ poisson_status poisson_find_parts(const poisson_operator* operator_, double fixe
         const double* spectrum_x, const double* spectrum_y, const double* spectrum_z, const double* chain,             \
         const double* turned, const real* f, real* u);                                                                 \
     poisson_status poisson_divergence_##suffix(const poisson_staggered* grid, double factor, int32_t walls, real* u,   \
-        real* v, real* w, real* out, int64_t pitch, int64_t plane);                                                    \
+        real* v, real* w, real* out, int64_t pitch, int64_t plane, double* result);                                                    \
     poisson_status poisson_subtract_gradient_##suffix(const poisson_staggered* grid, double factor, const real* p,     \
         int64_t pitch, int64_t plane, real* u, real* v, real* w, const real* link_x, const real* link_y,               \
         const real* link_z, int64_t link_pitch, int64_t link_plane, double* result);                                                   \

@@ -152,8 +152,9 @@ class Projector(Grid):
         -------
         Solution
             u of it is the pressure; its mean is zero where no face is an outflow. Its residual is the divergence that
-            is left times ρ/Δt; on other ways than that of NumPy arrays on processors, or where that is above the
-            target, it is computed from the pressure.
+            is left times ρ/Δt for float64 arrays where the solver works, NumPy's on processors or those of a GPU, with
+            one density and a direct solution; else, or where that is above the target, it is computed from the
+            pressure.
 
         Raises
         ------
@@ -224,9 +225,9 @@ class Projector(Grid):
         if passes is None or self.solver.ranks.size > 1 or velocity[0].dtype != np.float64:
             return None
 
-        def fill(p: Any) -> bool:
+        def fill(p: Any, source: Reduction) -> bool:
             if fits := bool(passes.takes(p, velocity)):
-                passes.divergence(-1.0 / factor, velocity, p, self._walls)
+                passes.divergence(-1.0 / factor, velocity, p, self._walls, source)
             return fits
 
         def take(p: Any, left: Reduction) -> None:

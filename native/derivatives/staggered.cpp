@@ -111,36 +111,34 @@ void subtract_row(const poisson_staggered& grid, T factor, const Cells<T>& p, T*
     if (k + 1 < nz || !wraps_z) across_z(k + 1, here, k + 1 < nz ? p.row(j, k + 1) : nullptr);
 }
 
-// Calls visit(j, k) for every row of cells.
-template <class Visit>
-void for_rows(const poisson_staggered& grid, Visit visit) {
-    const int64_t nx = grid.shape[0], ny = grid.shape[1], rows = ny * grid.shape[2];
-#pragma omp parallel for schedule(static) num_threads(team_size) if (nx * rows >= SMALL_WORK)
-    for (int64_t row = 0; row < rows; ++row) visit(row % ny, row / ny);
-}
-
 template <class T>
-poisson_status divergence(const poisson_staggered* grid, double factor, int32_t walls, T* u, T* v, T* w, T* out,
-                          int64_t pitch, int64_t plane) {
-    if (!grid || !u || !v || !w || !out) return POISSON_BAD_ARGUMENT;
-    for_rows(*grid, [=](int64_t j, int64_t k) {
-        divergence_row(*grid, T(factor), walls, u, v, w, j, k, out + plane * k + pitch * j);
-    });
-    return POISSON_SUCCESS;
-}
-
-// The norms of factor times the divergence of a row of cells; `work` has room for it.
-template <class T>
-void norms_of_row(const poisson_staggered& grid, T factor, T* u, T* v, T* w, int64_t row, T* work, double* pair) {
-    const int64_t nx = grid.shape[0], whole = nx / LANES * LANES;
-    divergence_row(grid, factor, 0, u, v, w, row % grid.shape[1], row / grid.shape[1], work);
+void norms_of(const T* row, int64_t nx, double* pair) {
+    const int64_t whole = nx / LANES * LANES;
     PackNorms norms;
-    for (int64_t i = 0; i < whole; i += LANES) norms.add<T>(load(work + i));
+    for (int64_t i = 0; i < whole; i += LANES) norms.add<T>(load(row + i));
     Pack<T> rest = {};
-    for (int64_t i = whole; i < nx; ++i) rest[i - whole] = work[i];
+    for (int64_t i = whole; i < nx; ++i) rest[i - whole] = row[i];
     norms.add<T>(rest);
     pair[0] = pair[1] = 0;
     norms.join(pair[0], pair[1]);
+}
+
+// `result`, if there is one, gets the norms of `out`.
+template <class T>
+poisson_status divergence(const poisson_staggered* grid, double factor, int32_t walls, T* u, T* v, T* w, T* out,
+                          int64_t pitch, int64_t plane, double* result) {
+    if (!grid || !u || !v || !w || !out) return POISSON_BAD_ARGUMENT;
+    const int64_t nx = grid->shape[0], ny = grid->shape[1], rows = ny * grid->shape[2];
+    double* const pairs = result ? partial_results(rows) : nullptr;
+    if (result && !pairs) return POISSON_OUT_OF_MEMORY;
+#pragma omp parallel for schedule(static) num_threads(team_size) if (nx * rows >= SMALL_WORK)
+    for (int64_t row = 0; row < rows; ++row) {
+        T* const to = out + plane * (row / ny) + pitch * (row % ny);
+        divergence_row(*grid, T(factor), walls, u, v, w, row % ny, row / ny, to);
+        if (pairs) norms_of(to, nx, pairs + 2 * row);
+    }
+    if (result) join_partials(pairs, rows, result);
+    return POISSON_SUCCESS;
 }
 
 // `result`, if there is one, gets the norms of the divergence that is left over -factor.
@@ -165,7 +163,8 @@ poisson_status subtract_gradient(const poisson_staggered* grid, double factor, c
         const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
         const int64_t begin = rows * thread / threads, end = rows * (thread + 1) / threads;
         const auto look = [&](int64_t row) {
-            norms_of_row(*grid, T(-1.0 / factor), u, v, w, row, work, pairs + 2 * row);
+            divergence_row(*grid, T(-1.0 / factor), 0, u, v, w, row % ny, row / ny, work);
+            norms_of(work, nx, pairs + 2 * row);
         };
         // Whether other threads have faces beside a row.
         const auto waits = [=](int64_t row) {
@@ -187,8 +186,8 @@ poisson_status subtract_gradient(const poisson_staggered* grid, double factor, c
 
 POISSON_EXPORT(divergence,
                (const poisson_staggered* grid, double factor, int32_t walls, real* u, real* v, real* w, real* out,
-                int64_t pitch, int64_t plane),
-               grid ? grid->threads : 1, divergence<real>(grid, factor, walls, u, v, w, out, pitch, plane))
+                int64_t pitch, int64_t plane, double* result),
+               grid ? grid->threads : 1, divergence<real>(grid, factor, walls, u, v, w, out, pitch, plane, result))
 POISSON_EXPORT(subtract_gradient,
                (const poisson_staggered* grid, double factor, const real* p, int64_t pitch, int64_t plane, real* u,
                 real* v, real* w, const real* link_x, const real* link_y, const real* link_z, int64_t link_pitch,

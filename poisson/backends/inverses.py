@@ -25,7 +25,8 @@ class InverseOperations(ABC):
     def solve(self, f: Array, u: Array) -> None:
         """u = A⁻¹ f where nodes are not fixed; if A is singular, of zero mean, for f less its mean. f may change.
 
-        Where fixed nodes hold nothing (`Inverse.held`), u has zeros there, which need not be read.
+        Where fixed nodes hold nothing (`Inverse.held`), u has zeros there, which need not be read. Without fixed nodes
+        f may be u.
         """
 
     def solve_from(self, f: Array, work: Array, u: Array, source: Reduction, left: Reduction) -> bool:
@@ -62,13 +63,6 @@ class CertifyingInverse(InverseOperations):
         have the layers next to them before it has u.
 
         Returns: the norms of f and of f − A u, as (sum of squares, maximum).
-        """
-
-    @abstractmethod
-    def solve_in_place(self, u: Array) -> Norms | None:
-        """u = A⁻¹ u where no node is fixed, without a certificate.
-
-        Returns: the norms of what u was; none where this operator goes another way, and u is as it was.
         """
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from poisson.problem.fields import ArrayField
@@ -44,37 +45,45 @@ class SourceOf(ArrayField):
 
 def solve_in_place(
     solver: Solver,
-    fill: Callable[[Any], bool],
+    fill: Callable[[Any, Reduction], bool],
     take: Callable[[Any, Reduction], None],
     undo: Callable[[Any], None],
     apply: Callable[[Any], NDArray[Any]],
 ) -> Solution | None:
     """Solve for a source in the place of u, by a solver of one process whose problem has no fixed nodes.
 
-    `fill`: writes the source into an array, if it can. `take`: uses u, and leaves the norms of a residual that this
-    shows. `undo`: takes that back. `apply`: gives A u.
+    `fill`: writes the source into an array, if it can, and leaves its norms. `take`: uses u, and leaves the norms of a
+    residual that this shows. `undo`: takes that back. `apply`: gives A u.
     Returns: None where no direct solution goes so, or that residual is above the target; then nothing has changed.
     """
-    with solver._exclusive.use(), solver._setup.backend.in_use():
+    with solver._exclusive.use(), solver._setup.backend.in_use(), np.errstate(all="ignore"):
         started, began = datetime.now(UTC), time.perf_counter()
         solver._take_operator(solver.problem)
         setup = solver._setup
         backend, operator, stopping, inverse = setup.backend, setup.operator, setup.stopping, setup.method.inverse
         if inverse is None:
             return None
-        array = setup.renew()
+        kept, norms = backend.keeps(operator.array_shape), setup.norms
+        array = backend.empty(operator.array_shape) if kept else setup.renew()
         u = backend.view(array)
-        source = inverse.solve_in_place(array) if fill(u) else None
-        if source is None or not (source[1] > 0.0 and math.isfinite(source[0])):
+        if not fill(u, norms):
             return None
-        take(u, setup.norms)
-        norm = stopping.measure(operator, backend.read(setup.norms))
+        # A device solves while the host waits for the source alone.
+        backend.mark(norms)
+        inverse.solve(array, array)
+        source = backend.read(norms)
+        if not (source[1] > 0.0 and math.isfinite(source[0])):
+            return None
+        take(u, norms)
+        norm = stopping.measure(operator, backend.read(norms))
         target = stopping.target(stopping.measure(operator, source))
         if not norm <= target:
             undo(u)
             return None
-        setup.u = None
-        values = setup.give(array)
+        values = u
+        if not kept:
+            setup.u = None
+            values = setup.give(array)
         return Solution(
             problem=replace(solver.problem, f=SourceOf(lambda: apply(values))),
             u=values,

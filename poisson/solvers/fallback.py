@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from poisson.backends.base import Array, Operations
-from poisson.backends.inverses import CertifyingInverse
+from poisson.backends.inverses import InverseOperations
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, patience_with
 from poisson.solvers.iteration import Interruption, Iterate, Method, Task
@@ -86,7 +86,7 @@ class ChosenMethod(Method):
         return self._first.reads_guess
 
     @property
-    def inverse(self) -> CertifyingInverse | None:
+    def inverse(self) -> InverseOperations | None:
         return self._first.inverse
 
     @property

@@ -147,8 +147,8 @@ class FastTransform(Method):
         return self._kept
 
     @property
-    def inverse(self) -> CertifyingInverse | None:
-        return self._callers
+    def inverse(self) -> InverseOperations | None:
+        return self._unheld
 
     @property
     def together(self) -> bool:

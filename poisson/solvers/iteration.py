@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction
-from poisson.backends.inverses import CertifyingInverse
+from poisson.backends.inverses import InverseOperations
 from poisson.discrete.inverse import FaceValues
 from poisson.errors import ResourceError
 from poisson.solvers.rounding import (
@@ -137,8 +137,8 @@ class Method(ABC):
         return False
 
     @property
-    def inverse(self) -> CertifyingInverse | None:
-        """The direct solution by which it solves, where that needs no other array."""
+    def inverse(self) -> InverseOperations | None:
+        """The direct solution by which it solves, if it is direct."""
         return None
 
     @property

@@ -105,7 +105,7 @@ FURTHER_KERNELS = {
         "rough",
     ),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary", "tridiagonal"),
-    *("slab_condense", "slab_expand", "along_radius", "divergence", "subtract_gradient", "close_walls"),
+    *("slab_condense", "slab_expand", "along_radius", "divergence", "subtract_gradient"),
     *("face_take", "face_charges", "face_products", "face_fields"),
 }
 """Kernels without an operation of their own: passes with a reduction, other variants, half a level, sources,

@@ -156,7 +156,7 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator, *, along_axes: 
     cells = Staggered(fine.shape, (True,) * fine.dimension, lengths, lengths)
     for given in ((), (u,) * fine.dimension):
         backend.staggered(cells).divergence(1.0, (u,) * fine.dimension, out, (1 << ends) - 1)
-        backend.staggered(cells).subtract_gradient(1.0, out, (u,) * fine.dimension, given)
+        backend.staggered(cells).subtract_gradient(1.0, out, (u,) * fine.dimension, given, backend.reduction())
     if not along_axes:
         return
     direct_solutions(backend, fine)

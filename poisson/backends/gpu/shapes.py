@@ -172,7 +172,7 @@ LANES = 32
 
 VECTOR_SHAPE = Shape(32, 8, 8)
 GATHER_SHAPE = Shape(32, 8, 1, resident=5)
-"""The shape of interpolation from a finer grid: many threads wait for what they gather."""
+"""The shape of interpolation from a finer grid, and of gradients: many threads wait for what they gather."""
 WEIGHTS_SHAPE = Shape(32, 8, 1)
 """The shape of transfers by weights of each node, and of coloured sweeps: a thread for each node that is written."""
 SETUP_SHAPE = Shape(32, 4, 1, resident=4)

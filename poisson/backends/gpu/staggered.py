@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.backends.gpu.launch import blocks_for
-from poisson.backends.gpu.shapes import MAX_BLOCKS, WEIGHTS_SHAPE
+from poisson.backends.gpu.launch import blocks_for, or_null
+from poisson.backends.gpu.shapes import GATHER_SHAPE, MAX_BLOCKS, Shape
 from poisson.mesh.staggered import Staggered, distances
 
 if TYPE_CHECKING:
-    from poisson.backends.gpu.launch import Launcher
+    from poisson.backends.gpu.launch import Launcher, Result
+
+REDUCING_SHAPE, MOST_BLOCKS = Shape(32, 8, 1, resident=4), 1 << 11
+"""The shape of a pass that reduces, and its most blocks: each pays for its part."""
 
 
 class GpuStaggered:
@@ -26,41 +29,48 @@ class GpuStaggered:
         )
         self._kinds = sum(1 << axis for axis, wraps in enumerate(cells.wraps) if wraps)
         self._with_z = f"-DWITH_Z={len(cells.shape) == 3:d}"
+        self._unread = backend.reduction()
 
     def takes(self, cells: Any, velocity: Sequence[Any]) -> bool:
         held = all(map(self._backend.runtime.holds, (cells, *velocity)))
         return held and self._cells.fits(self._backend.dtype, cells, velocity)
 
-    def _close_walls(self, walls: int, velocity: Sequence[Any]) -> None:
-        nx, ny, nz = (*self._cells.shape, 1)[:3]
-        sizes = (np.int32(nx), np.int32(ny), np.int32(nz), np.int32(self._kinds))
-        shape, along, across = WEIGHTS_SHAPE, max(nx, ny), max(ny, nz)
-        grid = (blocks_for(along, shape.block_x), blocks_for(across, shape.block_y), 2 * len(velocity))
-        self._launch("close_walls", grid, (*(*velocity, velocity[-1])[:3], *sizes, np.int32(walls)), False)
+    def divergence(
+        self, factor: float, velocity: Sequence[Any], out: Any, walls: int, result: Result | None = None
+    ) -> None:
+        """As of `Backend.staggered`; without a place for the divergence its norms are all that is computed."""
+        rows = (0, 0) if out is None else distances(out)
+        arguments = (*(*velocity, velocity[-1])[:3], or_null(out), *map(np.int64, rows), np.int32(walls))
+        defines = (f"-DKEPT={out is not None:d}",)
+        self._pass("divergence", factor, arguments, self._widths, defines, result or self._unread)
 
-    def divergence(self, factor: float, velocity: Sequence[Any], out: Any, walls: int) -> None:
-        if walls:
-            self._close_walls(walls, velocity)
-        arguments = (*(*velocity, velocity[-1])[:3], out, *map(np.int64, distances(out)))
-        self._pass("divergence", factor, arguments, self._widths, False)
-
-    def subtract_gradient(self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any]) -> None:
+    def subtract_gradient(
+        self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any], result: Result | None = None
+    ) -> None:
         coefficients = (*links, *(*links, p)[-1:] * 3)[:3]
         arguments = (p, *map(np.int64, distances(p)), *(*velocity, velocity[-1])[:3])
         arguments += (*coefficients, *map(np.int64, distances(coefficients[0])))
-        self._pass("subtract_gradient", factor, arguments, self._slopes, bool(links))
+        self._pass("subtract_gradient", factor, arguments, self._slopes, (f"-DLINK_FACTORS={bool(links):d}",))
+        if result is not None:
+            self.divergence(-1.0 / factor, velocity, None, 0, result)
 
-    def _pass(self, name: str, factor: float, arguments: tuple[Any, ...], tables: Sequence[Any], linked: bool) -> None:
+    def _pass(
+        self,
+        name: str,
+        factor: float,
+        arguments: tuple[Any, ...],
+        tables: Sequence[Any],
+        defines: tuple[str, ...],
+        result: Result | None = None,
+    ) -> None:
+        backend, shape = self._backend, GATHER_SHAPE if result is None else REDUCING_SHAPE
         nx, ny, nz = (*self._cells.shape, 1)[:3]
-        shape = WEIGHTS_SHAPE
-        grid = (blocks_for(nx, shape.block_x), min(blocks_for(ny * nz, shape.block_y), MAX_BLOCKS), 1)
+        columns = blocks_for(nx, shape.block_x)
+        most = MAX_BLOCKS if result is None else max(1, MOST_BLOCKS // columns)
+        grid = (columns, min(blocks_for(ny * nz, shape.block_y), most), 1)
         arguments += (np.int32(nx), np.int32(ny), np.int64(ny * nz), np.int32(self._kinds))
-        arguments += (self._backend.real(factor), *tables)
-        self._launch(name, grid, arguments, linked)
-
-    def _launch(self, name: str, grid: tuple[int, int, int], arguments: tuple[Any, ...], linked: bool) -> None:
-        defines = (self._with_z, f"-DLINK_FACTORS={linked:d}")
-        with self._backend.in_use():
-            with self._backend.ordered():
-                self._backend.launch("staggered", name, WEIGHTS_SHAPE, None, grid, arguments, defines)
-            self._backend.runtime.release()
+        arguments += (backend.real(factor), *tables)
+        with backend.in_use():
+            with backend.ordered():
+                backend.reduce("staggered", name, shape, None, grid, arguments, result, (self._with_z, *defines))
+            backend.runtime.release()

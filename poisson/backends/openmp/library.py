@@ -278,7 +278,10 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "add_faces": (_STATUS, (_OPERATOR, c_void_p, c_void_p, _FACES, c_void_p)),
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "chains": (_STATUS, (_OPERATOR, c_int32, *(c_void_p,) * 7)),
-    "divergence": (_STATUS, (POINTER(StaggeredStructure), c_double, c_int32, *(c_void_p,) * 4, c_int64, c_int64)),
+    "divergence": (
+        _STATUS,
+        (POINTER(StaggeredStructure), c_double, c_int32, *(c_void_p,) * 4, c_int64, c_int64, c_void_p),
+    ),
     "subtract_gradient": (
         _STATUS,
         (

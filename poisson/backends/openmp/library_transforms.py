@@ -120,15 +120,6 @@ class TransformsInPlace(CertifyingInverse):
         self._passes.from_modes(u, f, self._result)
         return source, self._read(self._result)
 
-    def solve_in_place(self, u: DeviceArray) -> Norms | None:
-        if self._passes is None:
-            return None
-        self._passes.to_modes(u, u, self._result)
-        source = self._read(self._result)
-        self._solve_modes(u.on_host, u.on_host)
-        self._passes.from_modes(u, u, None)
-        return source
-
     def _between(self, values: FaceValues) -> bool:
         """Whether there are the layers next to the faces before there is u."""
         if self._has_layers and self._layers is None:

@@ -39,16 +39,23 @@ class OpenmpStaggered:
         ours = all(isinstance(each, np.ndarray) and each.flags.writeable for each in (cells, *velocity))
         return ours and self._cells.fits(self._dtype, cells, velocity)
 
-    def divergence(self, factor: float, velocity: Sequence[Any], out: Any, walls: int) -> None:
+    def divergence(
+        self, factor: float, velocity: Sequence[Any], out: Any, walls: int, result: DeviceResult | None = None
+    ) -> None:
         faces = [each.ctypes.data for each in velocity]
         self._functions.divergence(
-            byref(self._structure), factor, walls, *(*faces, faces[-1])[:3], out.ctypes.data, *distances(out)
+            byref(self._structure),
+            factor,
+            walls,
+            *(*faces, faces[-1])[:3],
+            out.ctypes.data,
+            *distances(out),
+            None if result is None else result.pointer,
         )
 
     def subtract_gradient(
         self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any], result: DeviceResult | None = None
     ) -> None:
-        """velocity −= factor times the gradient of p; `result` gets the norms of the divergence left over −factor."""
         faces, between = ([each.ctypes.data for each in of] for of in (velocity, links))
         self._functions.subtract_gradient(
             byref(self._structure),

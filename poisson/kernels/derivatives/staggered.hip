@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Staggered grids (poisson/mac.py) in the memory of the caller: the divergence at the centres of the cells, and the
-// gradient of a pressure taken from a velocity, a cell to a thread; and walls, which nothing flows through.
+// gradient of a pressure taken from a velocity, a cell to a thread.
 //
-// Options, beside those of the prelude: WITH_Z (1: there is a z), LINK_FACTORS (1: links have coefficients). `kinds`
-// has 1, 2 and 4 where x, y and z wrap. All that a thread reads it asks for before it uses any of it.
+// Options, beside those of the prelude: WITH_Z (1: there is a z), LINK_FACTORS (1: links have coefficients), KEPT (0:
+// of a divergence there are only the norms). `kinds` has 1, 2 and 4 where x, y and z wrap. All that a thread reads it
+// asks for before it uses any of it.
+
+// A block has rows that follow one another.
+#define FOR_EACH_ROW(row, rows)                                                                           \
+    const unsigned each = ((unsigned)(rows) + gridDim.y * BLOCK_Y - 1) / (gridDim.y * BLOCK_Y) * BLOCK_Y; \
+    const index_t first = (index_t)blockIdx.y * each;                                                     \
+    _Pragma("unroll 1") for (index_t row = first + threadIdx.y; row < first + each && row < (rows); row += BLOCK_Y)
 
 __device__ __forceinline__ bool wraps_along(int kinds, int axis) { return kinds >> axis & 1; }
 
@@ -45,7 +52,7 @@ KERNEL poisson_subtract_gradient(const real* __restrict__ p, index_t pitch, inde
                                  const real* __restrict__ x, const real* __restrict__ y, const real* __restrict__ z) {
     const int i = blockIdx.x * BLOCK_X + threadIdx.x;
     if (i >= nx) return;
-    for (index_t row = (index_t)blockIdx.y * BLOCK_Y + threadIdx.y; row < rows; row += (index_t)gridDim.y * BLOCK_Y) {
+    FOR_EACH_ROW(row, rows) {
         const int k = (int)((unsigned)row / (unsigned)ny), j = (int)row - ny * k, nz = (int)(rows / ny);
         const Along along_x = {i, nx, wraps_along(kinds, 0), 1, 1};
         const Along along_y = {j, ny, wraps_along(kinds, 1), pitch, link_pitch};
@@ -73,40 +80,53 @@ KERNEL poisson_subtract_gradient(const real* __restrict__ p, index_t pitch, inde
     }
 }
 
-KERNEL poisson_divergence(const real* __restrict__ u, const real* __restrict__ v, const real* __restrict__ w,
-                          real* __restrict__ out, index_t pitch, index_t plane, int nx, int ny, index_t rows, int kinds,
-                          real factor, const real* __restrict__ x, const real* __restrict__ y,
-                          const real* __restrict__ z) {
+// The bits 1, 2, 4, ... of `walls` are the lower wall along x, the upper one, the lower one along y, and so on.
+KERNEL poisson_divergence(real* __restrict__ u, real* __restrict__ v, real* __restrict__ w, real* __restrict__ out,
+                          index_t pitch, index_t plane, int walls, int nx, int ny, index_t rows, int kinds, real factor,
+                          const real* __restrict__ x, const real* __restrict__ y, const real* __restrict__ z,
+                          double* partial, double* result) {
     const bool wraps_x = wraps_along(kinds, 0), wraps_y = wraps_along(kinds, 1);
     const int i = blockIdx.x * BLOCK_X + threadIdx.x;
-    if (i >= nx) return;
-    for (index_t row = (index_t)blockIdx.y * BLOCK_Y + threadIdx.y; row < rows; row += (index_t)gridDim.y * BLOCK_Y) {
+    const index_t live = i < nx ? rows : 0;
+    Norms norms;
+    FOR_EACH_ROW(row, live) {
         const int k = (int)((unsigned)row / (unsigned)ny), j = (int)row - ny * k;
-        const real* const west = u + (nx + !wraps_x) * row;
-        const real* const south = v + nx * (index_t)(ny + !wraps_y) * k + i;
-        real sum = flow_out(west[i], west[wraps_x && i == nx - 1 ? 0 : i + 1], x[i]) +
-                   flow_out(south[(index_t)nx * j], south[wraps_y && j == ny - 1 ? 0 : (index_t)nx * (j + 1)], y[j]);
+        real* const west = u + (nx + !wraps_x) * row + i;
+        real* const east = west + (i < nx - 1 || !wraps_x ? 1 : 1 - nx);
+        real* const south = v + nx * (row + (wraps_y ? 0 : k)) + i;
+        real* const north = south + (index_t)nx * (j < ny - 1 || !wraps_y ? 1 : 1 - ny);
+        // Which of its faces are walls.
+        int closed = (i == 0) + 2 * (i == nx - 1) + 4 * (j == 0) + 8 * (j == ny - 1);
 #if WITH_Z
-        const index_t layer = (index_t)nx * ny;
-        const real* const down = w + (index_t)nx * j + i;
-        const bool last = wraps_along(kinds, 2) && row >= rows - ny;
-        sum += flow_out(down[layer * k], down[last ? 0 : layer * (k + 1)], z[k]);
+        const bool last = row >= rows - ny;
+        closed += 16 * (k == 0) + 32 * last;
+        real* const down = w + nx * row + i;
+        real* const up = down + (index_t)nx * (last && wraps_along(kinds, 2) ? ny - (int)rows : ny);
 #endif
-        out[plane * k + pitch * j + i] = factor * sum;
+        closed &= walls;
+        const real in_x = closed & 1 ? (real)0 : *west, out_x = closed & 2 ? (real)0 : *east;
+        const real in_y = closed & 4 ? (real)0 : *south, out_y = closed & 8 ? (real)0 : *north;
+#if WITH_Z
+        const real in_z = closed & 16 ? (real)0 : *down, out_z = closed & 32 ? (real)0 : *up;
+#endif
+        real sum = flow_out(in_x, out_x, x[i]) + flow_out(in_y, out_y, y[j]);
+#if WITH_Z
+        sum += flow_out(in_z, out_z, z[k]);
+#endif
+        const real value = factor * sum;
+        norms.add(value);
+#if KEPT
+        out[plane * k + pitch * j + i] = value;
+#endif
+        if (!closed) continue;
+        if (closed & 1) *west = 0;
+        if (closed & 2) *east = 0;
+        if (closed & 4) *south = 0;
+        if (closed & 8) *north = 0;
+#if WITH_Z
+        if (closed & 16) *down = 0;
+        if (closed & 32) *up = 0;
+#endif
     }
-}
-
-// Zeros on the walls, of which the bits of `walls` tell: 1 and 2 for the lower and the upper one along x, and so on. A
-// block has nodes of the wall blockIdx.z.
-KERNEL poisson_close_walls(real* __restrict__ u, real* __restrict__ v, real* __restrict__ w, int nx, int ny, int nz,
-                           int kinds, int walls) {
-    const int axis = blockIdx.z / 2;
-    if (!(walls >> blockIdx.z & 1)) return;
-    const int upper = blockIdx.z % 2;
-    const int a = blockIdx.x * BLOCK_X + threadIdx.x, b = blockIdx.y * BLOCK_Y + threadIdx.y;
-    if (a >= (axis == 0 ? ny : nx) || b >= (axis == 2 ? ny : nz)) return;
-    const index_t faces_x = nx + !wraps_along(kinds, 0), faces_y = ny + !wraps_along(kinds, 1);
-    if (axis == 0) u[upper * (faces_x - 1) + faces_x * (a + (index_t)ny * b)] = 0;
-    if (axis == 1) v[a + nx * (upper * (faces_y - 1) + faces_y * b)] = 0;
-    if (axis == 2) w[a + nx * (b + (index_t)ny * (upper * nz))] = 0;
+    reduce_grid(norms.sum, norms.maximum, partial, result);
 }
