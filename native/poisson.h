@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 21
+#define POISSON_ABI_VERSION 22
 
 #ifdef __cplusplus
 extern "C" {
@@ -139,12 +139,12 @@ typedef struct {
 
 /* `count` groups of nodes (poisson/discrete/clusters.py): of the nodes that lie at these places of an array, a group
  * has those from starts[n] on, and a factor. With `levels` > 0 their corrections are those of the cycle of their graph
- * (poisson/discrete/contracted.py) instead, whose tables follow; graph n begins with node first[n], the links of a node
- * are those in the packs of four from entries[n] on, and `inverse` may be null. `values` has room for a number of each
- * node of the graphs, and behind these for twice as many, or for those of all places of strips. `strips` of `height`
- * rows of nodes follow each other. The first places of strip n are those of the groups from firsts[n] on, the next ones
- * those of the guests from guests[n] on: a group that begins elsewhere, in `hosts`, or -1 for none. `labels` has the
- * place of each node in its strip, without padding. */
+ * (poisson/discrete/contracted.py) instead, whose tables follow; graph n begins with node first[n] and has visits[n]
+ * from the one before it, the links of a node are those in the packs of four from entries[n] on, and `inverse` may be
+ * null. `values` has room for a number of each node of the graphs, and behind these for twice as many, or for those of
+ * all places of strips. `strips` of `height` rows of nodes follow each other. The first places of strip n are those of
+ * the groups from firsts[n] on, the next ones those of the guests from guests[n] on: a group that begins elsewhere, in
+ * `hosts`, or -1 for none. `labels` has the place of each node in its strip, without padding. */
 typedef struct {
     poisson_operator lattice;
     int64_t count;
@@ -153,6 +153,7 @@ typedef struct {
     const double* factors;
     int64_t levels;
     const int32_t* first;
+    const int32_t* visits;
     const int32_t* entries;
     const int32_t* columns;
     const float* links;

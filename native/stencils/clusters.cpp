@@ -185,56 +185,53 @@ private:
     const bool one_width;
 };
 
-// The cycle on the graphs of the groups: f are the sums of the groups, and then their corrections.
+// The cycle on the graphs of the groups: f are the sums of the groups, and at the end their corrections.
 class Cycle {
 public:
     explicit Cycle(const poisson_clusters* c)
-        : c(c), nodes(c->first[c->levels]), f(c->values), x(f + nodes), rest(x + nodes) {}
+        : c(c), nodes(c->first[c->levels]), last(c->levels - 1), f(c->values), x(f + nodes), found(x + nodes) {}
 
     void run() const {
-        const int64_t last = c->levels - 1;
-        for (int64_t level = 0; level < last; ++level) {
-            begin(level);
-            // Members are far apart, and links would come from memory one by one.
-            for_each(level, [&](int64_t n) { rest[n] = left(n); });
-            for_each(level + 1, [&](int64_t aggregate) {
-                double sum = 0;
-                for_each_member(aggregate, [&](int64_t n) { sum += rest[n]; });
-                f[aggregate] = sum;
-            });
-        }
-        if (c->inverse) {
-            solve(last);
-        } else {
-            begin(last);
-            end(last);
-        }
-        for (int64_t level = last - 1; level >= 0; --level) {
-            for_each(level + 1,
-                     [&](int64_t aggregate) { for_each_member(aggregate, [&](int64_t n) { x[n] += f[aggregate]; }); });
-            end(level);
-        }
+        visit(0, false);
+        std::copy(found, found + c->first[1], f);
     }
 
 private:
-    // The first sweep, from zero, and the last one.
-    void begin(int64_t level) const {
-        for_each(level, [&](int64_t n) { x[n] = double(c->sweeps[n]) * f[n]; });
+    // What a graph has for its f, from zero, or from what an earlier visit has found.
+    void visit(int64_t level, bool again) const {
+        if (level == last && c->inverse) return solve();
+        if (again)
+            sweep(level, found, x);
+        else
+            for_each(level, [&](int64_t n) { x[n] = double(c->sweeps[n]) * f[n]; });
+        if (level < last) {
+            // Members are far apart, and links would come from memory one by one.
+            for_each(level, [&](int64_t n) { found[n] = left(n, x); });
+            for_each(level + 1, [&](int64_t aggregate) {
+                double sum = 0;
+                for_each_member(aggregate, [&](int64_t n) { sum += found[n]; });
+                f[aggregate] = sum;
+            });
+            for (int number = 0; number < c->visits[level + 1]; ++number) visit(level + 1, number > 0);
+            for_each(level + 1, [&](int64_t aggregate) {
+                for_each_member(aggregate, [&](int64_t n) { x[n] += found[aggregate]; });
+            });
+        }
+        sweep(level, x, found);
     }
-    void end(int64_t level) const {
-        for_each(level, [&](int64_t n) { f[n] = x[n] + double(c->sweeps[n]) * left(n); });
+    void sweep(int64_t level, const double* from, double* to) const {
+        for_each(level, [&](int64_t n) { to[n] = from[n] + double(c->sweeps[n]) * left(n, from); });
     }
-    void solve(int64_t level) const {
-        const int64_t first = c->first[level], count = nodes - first;
+    void solve() const {
+        const int64_t first = c->first[last], count = nodes - first;
         for (int64_t n = 0; n < count; ++n) {
             double sum = 0;
             for (int64_t other = 0; other < count; ++other) sum += c->inverse[n * count + other] * f[first + other];
-            x[first + n] = sum;
+            found[first + n] = sum;
         }
-        std::copy(x + first, x + nodes, f + first);
     }
     // f - G x.
-    double left(int64_t n) const {
+    double left(int64_t n, const double* x) const {
         double flows[LINKS] = {};
         const double own = x[n];
         for (int64_t entry = LINKS * c->entries[n]; entry < LINKS * c->entries[n + 1]; entry += LINKS)
@@ -258,8 +255,8 @@ private:
     }
 
     const poisson_clusters* c;
-    const int64_t nodes;
-    double *const f, *const x, *const rest;
+    const int64_t nodes, last;
+    double *const f, *const x, *const found;
 };
 
 template <class T>

@@ -287,19 +287,24 @@ def _cycled(cycle: GraphCycle, sums: NDArray[np.float64]) -> NDArray[np.float64]
         rest: NDArray[np.float64] = (f - excess * x)[first:last] - np.bincount(one - first, flows, last - first)
         return rest
 
-    for (first, last), (_, end) in itertools.pairwise(levels):
-        x[first:last] = (sweeps * f)[first:last]
-        members = slice(cycle.groups[last - finest], cycle.groups[end - finest])
-        values = left(first, last)[cycle.members[members] - first]
-        f[last:end] = np.bincount(of_aggregate[members] - last, values, end - last)
-    first, last = levels[-1]
-    if cycle.inverse is None:
-        x[first:last] = (sweeps * f)[first:last]
-        f[first:last] = x[first:last] + sweeps[first:last] * left(first, last)
-    else:
-        f[first:last] = cycle.inverse @ f[first:last]
-    for (first, last), (_, end) in reversed(list(itertools.pairwise(levels))):
-        members = slice(cycle.groups[last - finest], cycle.groups[end - finest])
-        x[cycle.members[members]] += f[of_aggregate[members]]
-        f[first:last] = x[first:last] + sweeps[first:last] * left(first, last)
-    return f[: sums.size]
+    def visit(level: int, *, again: bool) -> None:
+        first, last = levels[level]
+        if level == len(levels) - 1 and cycle.inverse is not None:
+            x[first:last] = cycle.inverse @ f[first:last]
+            return
+        if again:
+            x[first:last] += sweeps[first:last] * left(first, last)
+        else:
+            x[first:last] = (sweeps * f)[first:last]
+        if level < len(levels) - 1:
+            _, end = levels[level + 1]
+            members = slice(cycle.groups[last - finest], cycle.groups[end - finest])
+            values = left(first, last)[cycle.members[members] - first]
+            f[last:end] = np.bincount(of_aggregate[members] - last, values, end - last)
+            for number in range(cycle.visits(level + 1)):
+                visit(level + 1, again=number > 0)
+            x[cycle.members[members]] += x[of_aggregate[members]]
+        x[first:last] += sweeps[first:last] * left(first, last)
+
+    visit(0, again=False)
+    return x[: sums.size]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.discrete.clusters import Clusters, clusters_of, contracted_clusters
+from poisson.discrete.clusters import Clusters, clusters_of, contracted_clusters, together
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.mesh.grid import SLAB_NODES, over_slabs
@@ -152,6 +152,10 @@ class StencilOperations(ABC):
         """These groups and all other free nodes, with a cycle for their graph (`poisson.discrete.contracted`)."""
         coefficients = self.backend.to_host(self.stencil.coefficients)
         return contracted_clusters(self.stencil, coefficients, threshold, part)
+
+    def together(self, clusters: Clusters) -> Clusters:
+        """The same groups with a cycle for their graph."""
+        return together(self.stencil, self.backend.to_host(self.stencil.coefficients), clusters)
 
 
 class StencilTransferOperations(ABC):

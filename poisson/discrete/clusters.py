@@ -71,6 +71,19 @@ class Clusters:
         counts = self.starts[1:] - self.starts[:-1]
         return self.of_all or (self.count, int(self.nodes.size), int((counts * counts).sum()))
 
+    def of_sizes(self, fewest: int, most: float) -> Clusters:
+        """The groups, on the host, of so many members."""
+        sizes = np.diff(self.starts)
+        kept = (sizes >= fewest) & (sizes <= most)
+        starts = np.concatenate([[0], np.cumsum(sizes[kept])])
+        return Clusters(self.lattice, self.nodes[np.repeat(kept, sizes)], starts, self.factors[kept])
+
+    @property
+    def apart(self) -> Clusters:
+        """Their members, on the host, each as a group of its own."""
+        nodes = np.sort(self.nodes)
+        return Clusters(self.lattice, nodes, np.arange(nodes.size + 1), np.ones(nodes.size))
+
     @property
     def without_members(self) -> Clusters:
         """The same for a backend that has copied the members to a place of its own."""
@@ -91,19 +104,18 @@ class Across:
     factors: NDArray[np.float64]
 
 
+_Ends = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+
 @dataclass(frozen=True)
 class _Joined:
     """Groups of nodes that strong links join: link > threshold √(d_i d_j), with d = diag(V A); a fixed node is alone.
 
-    `label`: the group of each node. `links`: of each offset the nodes at both ends of its links, and their values.
-    `excess`: of each node.
-    `sizes`: how many nodes a group has. `diagonal`, `loose`: the sums of d over each group, and of what holds it: its
-    excess and the links that leave it, of which nothing cancels.
+    `label`: the group of each node. `sizes`: how many nodes a group has. `diagonal`, `loose`: the sums of d over each
+    group, and of what holds it: its excess and the links that leave it, of which nothing cancels.
     """
 
     label: NDArray[Any]
-    links: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]
-    excess: NDArray[np.float64]
     sizes: NDArray[np.int64]
     diagonal: NDArray[np.float64]
     loose: NDArray[np.float64]
@@ -116,17 +128,11 @@ class _Joined:
         lattice = stencil.lattice
         free = np.zeros(lattice.array_shape, dtype=bool)
         free[lattice.free] = True
-        numbers = np.arange(free.size).reshape(free.shape)
         excess = coefficients[0].astype(np.float64).ravel()
-        diagonal, links = excess.copy(), []
-        for offset, link in zip(stencil.offsets, coefficients[1:].astype(np.float64), strict=True):
-            place = tuple(range(free.ndim))
-            neighbours = np.roll(numbers, [-step for step in reversed(offset)], place)
-            here = np.flatnonzero(link)  # there is none across a face
-            there, values = neighbours.ravel()[here], link.ravel()[here]
+        diagonal, links = excess.copy(), _links(stencil, coefficients)
+        for here, there, values in links:
             diagonal += np.bincount(here, values, free.size)
             diagonal += np.bincount(there, values, free.size)
-            links.append((here, there, values))
         root, held = np.sqrt(np.where(diagonal > 0.0, diagonal, np.inf)), free.ravel()
         ends = [(here[strong], there[strong]) for here, there, values in links
                 for strong in [(values > threshold * root[here] * root[there]) & held[here] & held[there]]]  # fmt: skip
@@ -139,7 +145,7 @@ class _Joined:
             for end in (here, there):
                 loose += np.bincount(label[end[leaving]], values[leaving], groups)
         of_groups: Any = np.bincount(label, diagonal, groups)
-        return _Joined(label, links, excess, np.bincount(label, minlength=groups), of_groups, loose)
+        return _Joined(label, np.bincount(label, minlength=groups), of_groups, loose)
 
     def groups(self, lattice: Lattice, kept: NDArray[np.bool_], factors: NDArray[np.float64]) -> Clusters:
         """Some of the groups, with their factors."""
@@ -174,16 +180,32 @@ def contracted_clusters(
     free[stencil.lattice.free] = True
     kept = (joined.sizes <= part * joined.label.size) & (joined.loose > LOOSE * joined.diagonal)
     kept &= np.bincount(joined.label, free.ravel(), kept.size) > 0.0
-    number = np.where(kept, np.cumsum(kept) - 1, -1)[joined.label]
-    entries = [end for here, there, values in joined.links for end in ((here, there, values), (there, here, values))]
-    one, other, links = (np.concatenate(each) for each in zip(*entries, strict=True))
+    return together(stencil, coefficients, joined.groups(stencil.lattice, kept, np.ones(np.count_nonzero(kept))))
+
+
+def together(stencil: FullStencil, coefficients: NDArray[Any], clusters: Clusters) -> Clusters:
+    """The same groups with a cycle for their graph."""
+    number, count, links = np.full(clusters.lattice.nodes, -1), clusters.count, _links(stencil, coefficients)
+    number[clusters.nodes] = np.repeat(np.arange(count), np.diff(clusters.starts))
+    entries = [end for here, there, values in links for end in ((here, there, values), (there, here, values))]
+    one, other, values = (np.concatenate(each) for each in zip(*entries, strict=True))
     # Sums go from node to node, and at each from link to link as the offsets are.
     order = np.argsort(one, kind="stable")
-    one, other, links = one[order], other[order], links[order]
-    own, beyond, count = number[one], number[other], int(np.count_nonzero(kept))
+    one, other, values = one[order], other[order], values[order]
+    own, beyond = number[one], number[other]
     # What leaves a group for another of the graph is no excess, and nothing of that cancels.
     out, across, members = (own >= 0) & (beyond < 0), (own >= 0) & (beyond >= 0), np.flatnonzero(number >= 0)
-    alone = joined.excess + np.bincount(one[out], links[out], number.size)
+    alone = coefficients[0].astype(np.float64).ravel() + np.bincount(one[out], values[out], number.size)
     excess = np.bincount(number[members], alone[members], count)
-    groups = joined.groups(stencil.lattice, kept, np.ones(count))
-    return replace(groups, cycle=GraphCycle.of(Graph.of(own[across], beyond[across], links[across], excess)))
+    return replace(clusters, cycle=GraphCycle.of(Graph.of(own[across], beyond[across], values[across], excess)))
+
+
+def _links(stencil: FullStencil, coefficients: NDArray[Any]) -> list[_Ends]:
+    """The nodes at both ends of the links of each offset, and their values; there is none across a face."""
+    lattice, links = stencil.lattice, []
+    numbers, place = np.arange(lattice.nodes).reshape(lattice.array_shape), tuple(range(lattice.dimension))
+    for offset, link in zip(stencil.offsets, coefficients[1:].astype(np.float64), strict=True):
+        here = np.flatnonzero(link)
+        there = np.roll(numbers, [-step for step in reversed(offset)], place).ravel()[here]
+        links.append((here, there, link.ravel()[here]))
+    return links

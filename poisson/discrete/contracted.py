@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 OMEGA = 4.0 / 3.0
 """The damping of a sweep; D⁻¹ G has no eigenvalue above 1."""
 
+VISITS = 2
+"""The visits of each graph but the last from the one before it: aggregates alone correct too little."""
+
 DENSE = 48
 """A graph of so many nodes is solved directly."""
 
@@ -133,6 +136,10 @@ class GraphCycle:
     @property
     def nodes(self) -> int:
         return self.levels[-1]
+
+    def visits(self, level: int) -> int:
+        """How often a graph is visited for each visit of the one before it: once where it is solved."""
+        return 1 if level == 0 or (level == len(self.levels) - 2 and self.inverse is not None) else VISITS
 
     @staticmethod
     def of(graph: Graph, aggregated: Callable[[Graph], Aggregated] = aggregates) -> GraphCycle:

@@ -27,7 +27,7 @@ PIECE = 4096
 """The nodes of a piece of a large cluster, which a block takes."""
 ROW_TEAM = 16
 """Threads of a node of a graph."""
-BEGIN, RESTRICT, SOLVE, END, SPREAD = range(5)
+BEGIN, RESTRICT, SOLVE, SWEEP, SPREAD = range(5)
 """The steps of a cycle, as clusters.hip counts them."""
 THREADS = WEIGHTS_SHAPE.block_x * WEIGHTS_SHAPE.block_y
 SIZES = (f"-DTEAM={TEAM}", f"-DSMALL={SMALL}", f"-DPIECE={PIECE}", f"-DROW_TEAM={ROW_TEAM}")
@@ -82,7 +82,7 @@ class GpuClusters(ClusterOperations):
         self._corrections = zeros(backend, self._groups.pieces)
         self._geometry = (*nodes.constants[:4], *self._groups.arguments, *nodes.widths)
         if cycle := clusters.cycle:
-            self._sums, self._x = (backend.runtime.allocate(cycle.nodes, np.dtype(np.float64)) for _ in range(2))
+            self._values = [backend.runtime.allocate(cycle.nodes, np.dtype(np.float64)) for _ in range(3)]
             inverse = np.zeros(1) if cycle.inverse is None else cycle.inverse.ravel()
             graphs = (cycle.starts, cycle.columns, cycle.links, cycle.excess, cycle.sweeps, cycle.groups, cycle.members)
             self._tables = tuple(on_device(backend, each) for each in (*graphs, inverse))
@@ -101,26 +101,31 @@ class GpuClusters(ClusterOperations):
 
     def _correct_together(self, cycle: GraphCycle, r: Array, u: Array) -> None:
         blocks, last = self._groups.teams + self._groups.pieces, len(cycle.levels) - 2
+        f, x, found = self._values
 
-        def run(step: int, level: int) -> None:
+        def run(step: int, level: int, before: Any = x, after: Any = found) -> None:
             ends = cycle.levels[level : level + 2]
-            arguments = (self._sums, self._x, *self._tables, *map(np.int32, (cycle.levels[1], step, *ends)))
+            arguments = (f, before, after, *self._tables, *map(np.int32, (cycle.levels[1], step, *ends)))
             self._launch("clusters_cycle", blocks_for(ends[1] - ends[0], THREADS // ROW_TEAM), arguments)
 
-        self._launch("clusters_sum", blocks, (r, self._sums, *self._geometry))
-        for level in range(last):
-            run(BEGIN, level)
-            run(RESTRICT, level + 1)
-        if cycle.inverse is None:
-            run(BEGIN, last)
-            run(END, last)
-        else:
-            run(SOLVE, last)
-            self.backend.runtime.copy(self._x[cycle.levels[last] :], self._sums[cycle.levels[last] :])
-        for level in reversed(range(last)):
-            run(SPREAD, level + 1)
-            run(END, level)
-        self._launch("clusters_spread", blocks, (u, self._sums, *self._geometry))
+        def visit(level: int, again: bool) -> None:
+            if level == last and cycle.inverse is not None:
+                run(SOLVE, level)
+                return
+            if again:
+                run(SWEEP, level, found, x)
+            else:
+                run(BEGIN, level)
+            if level < last:
+                run(RESTRICT, level + 1)
+                for number in range(cycle.visits(level + 1)):
+                    visit(level + 1, number > 0)
+                run(SPREAD, level + 1)
+            run(SWEEP, level)
+
+        self._launch("clusters_sum", blocks, (r, f, *self._geometry))
+        visit(0, False)
+        self._launch("clusters_spread", blocks, (u, found, *self._geometry))
 
     def _launch(self, name: str, blocks: int, arguments: tuple[Any, ...]) -> None:
         defines = (*tabulated(self._operator), *SIZES)

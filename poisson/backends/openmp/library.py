@@ -24,7 +24,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 21
+ABI_VERSION = 22
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -117,7 +117,7 @@ class ClustersStructure(Structure):
         ("count", c_int64),
         *((name, c_void_p) for name in ("places", "starts", "factors")),
         ("levels", c_int64),
-        *((name, c_void_p) for name in ("first", "entries", "columns", "links", "excess", "sweeps")),
+        *((name, c_void_p) for name in ("first", "visits", "entries", "columns", "links", "excess", "sweeps")),
         *((name, c_void_p) for name in ("groups", "members", "inverse", "values")),
         ("strips", c_int64),
         ("height", c_int64),

@@ -80,11 +80,13 @@ class OpenmpStencil(StencilOperations):
         return self._groups(2, threshold, part)
 
     def contracted_clusters(self, threshold: float, part: float = 1.0) -> Clusters:
-        groups = self._groups(1, threshold, part)
-        graph = _room(groups.count, 2 * len(self.stencil.offsets) * groups.nodes.size)
-        library, members = self.backend._library, _places(groups.nodes, groups.starts)
-        library.poisson_contract_clusters(self.structure, groups.count, *members, *_places(*graph))
-        return replace(groups, cycle=GraphCycle.of(_used(graph, groups.count), partial(_aggregates, library)))
+        return self.together(self._groups(1, threshold, part))
+
+    def together(self, clusters: Clusters) -> Clusters:
+        graph = _room(clusters.count, 2 * len(self.stencil.offsets) * clusters.nodes.size)
+        library, members = self.backend._library, _places(clusters.nodes, clusters.starts)
+        library.poisson_contract_clusters(self.structure, clusters.count, *members, *_places(*graph))
+        return replace(clusters, cycle=GraphCycle.of(_used(graph, clusters.count), partial(_aggregates, library)))
 
     def _groups(self, fewest: int, threshold: float, part: float) -> Clusters:
         """The groups of so many nodes or more."""
@@ -211,6 +213,7 @@ def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArra
     labels[nodes] = np.repeat(of_run.astype(np.uint16), np.diff(run, append=nodes.size))
     return {
         "first": np.array(cycle.levels, np.int32),
+        "visits": np.array([cycle.visits(level) for level in range(len(cycle.levels) - 1)], np.int32),
         **_packed(cycle),
         **{name: getattr(cycle, name) for name in ("excess", "sweeps", "groups", "members")},
         "inverse": np.zeros(0) if cycle.inverse is None else cycle.inverse.ravel(),

@@ -166,7 +166,7 @@ KERNEL poisson_clusters_sum(const real* __restrict__ r, double* values, int nx, 
 }
 
 // The steps of the cycle on the graphs of the clusters, in the order in which they first come.
-enum CycleStep { BEGIN, RESTRICT, SOLVE, END, SPREAD };
+enum CycleStep { BEGIN, RESTRICT, SOLVE, SWEEP, SPREAD };
 
 // What a lane of a team has of (G x) at a node.
 __device__ __forceinline__ double flows_at(int node, int lane, const double* x, const int* __restrict__ entries,
@@ -179,11 +179,12 @@ __device__ __forceinline__ double flows_at(int node, int lane, const double* x, 
 }
 
 // A step at the nodes from `first` to `last`, each with a team of lanes; `groups` has the aggregates from `finest` on.
-KERNEL poisson_clusters_cycle(double* f, double* x, const int* __restrict__ entries, const int* __restrict__ columns,
-                              const float* __restrict__ links, const float* __restrict__ excess,
-                              const float* __restrict__ sweeps, const int* __restrict__ groups,
-                              const int* __restrict__ members, const double* __restrict__ inverse, int finest, int step,
-                              int first, int last) {
+// A sweep leads from x to `found`, where the solution of a graph is, too.
+KERNEL poisson_clusters_cycle(double* f, double* x, double* found, const int* __restrict__ entries,
+                              const int* __restrict__ columns, const float* __restrict__ links,
+                              const float* __restrict__ excess, const float* __restrict__ sweeps,
+                              const int* __restrict__ groups, const int* __restrict__ members,
+                              const double* __restrict__ inverse, int finest, int step, int first, int last) {
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y, lane = thread % ROW_TEAM;
     const int node = first + (int)(blockIdx.x * (THREADS / ROW_TEAM)) + thread / ROW_TEAM;
     double sum = 0;
@@ -196,19 +197,19 @@ KERNEL poisson_clusters_cycle(double* f, double* x, const int* __restrict__ entr
         } else if (step == SOLVE) {
             for (int other = lane; other < last - first; other += ROW_TEAM)
                 sum += inverse[(node - first) * (last - first) + other] * f[first + other];
-        } else if (step == END) {
+        } else if (step == SWEEP) {
             sum = (lane == 0 ? f[node] : 0) - flows_at(node, lane, x, entries, columns, links, excess);
         } else if (step == SPREAD) {
             for (int place = groups[node - finest] + lane; place < groups[node - finest + 1]; place += ROW_TEAM)
-                x[members[place]] += f[node];
+                x[members[place]] += found[node];
         }
     }
     for (int other = ROW_TEAM / 2; other > 0; other /= 2) sum += lane_across(sum, other);
     if (node >= last || lane != 0) return;
     if (step == BEGIN) x[node] = (double)sweeps[node] * f[node];
     if (step == RESTRICT) f[node] = sum;
-    if (step == SOLVE) x[node] = sum;
-    if (step == END) f[node] = x[node] + (double)sweeps[node] * sum;
+    if (step == SOLVE) found[node] = sum;
+    if (step == SWEEP) found[node] = x[node] + (double)sweeps[node] * sum;
 }
 
 // The correction of each cluster, at its number in `values`, to its nodes.

@@ -30,6 +30,7 @@ from poisson.solvers.spectrum import chebyshev_omegas, fill_free, rough_values
 if TYPE_CHECKING:
     from poisson.backends.base import Array, Backend, Operations
     from poisson.backends.stencils import StencilOperations
+    from poisson.discrete.clusters import Clusters
 
 Values = NDArray[np.float64]
 
@@ -63,6 +64,14 @@ its set-up on the host waits for copies, it has not been measured, and grids kee
 
 MOST_IN_ROW = 65_000
 """More nodes in a row might have more groups than the numbers of two bytes that a backend keeps for them."""
+
+WINDING, FEWEST, CONTRAST, PART, MEAN, BESIDE = 0.2, 30, 999.0, (0.1, 0.6), 300, (3.6, 2.8)
+"""Where in 3D, in a medium of such a contrast, the groups at the first threshold that have so many nodes or more have a
+part of all nodes between these two, are so large, for the mean of their nodes, and so thin that these have fewer
+neighbours of theirs than the last number, one phase percolates along winding paths, which no coarse grid sees. Then
+their nodes have a cycle of their own on the finest grid, on processors: spots of 10⁶ on 31% of 129³ nodes take 72
+iterations instead of 279, on 33% 32 instead of 173. Thicker phases take few iterations without it, and in 2D it saves
+less than it takes."""
 
 ROUNDED = 1e8
 """Weights may be rounded up to jumps of this size: with 1e9 and 1e12 that took a fifth more iterations and twice as
@@ -116,9 +125,15 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             backend, store, plain, *arrays, rounds=rounds, spreads=spreads, prepares=prepares
         )
         nodes = stencil.lattice.whole.nodes
-        able = backend.on_host and not stencil.lattice.divided and stencil.dimension == 2 and nodes > LEAST_JOINT
-        able = able and stencil.shape[0] <= MOST_IN_ROW and not levels
-        found = [] if joint else full.clusters_at(thresholds[:1] if able else thresholds, LARGEST_PART)
+        whole = backend.on_host and not stencil.lattice.divided and stencil.shape[0] <= MOST_IN_ROW
+        able = whole and not levels and stencil.dimension == 2 and nodes > LEAST_JOINT
+        winds = whole and not levels and stencil.dimension == 3 and most >= CONTRAST * least
+        found = (
+            [] if joint else full.clusters_at(thresholds[:1] if able else thresholds, 1.0 if winds else LARGEST_PART)
+        )
+        thin = _winding(full, found[-2]) if winds else None
+        if winds:
+            found = [each.of_sizes(2, LARGEST_PART * nodes) for each in found]
         if not levels:
             count, members, squares = found[0].size
             large = stencil.dimension == 2 and squares > LARGE * members
@@ -131,7 +146,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             found += full.clusters_at(thresholds[1:], LARGEST_PART)
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
         groups = {each.size: each for each in found if each.size[0]}
-        clusters = [backend.bind(each) for each in groups.values()]
+        clusters = [backend.bind(each) for each in (*groups.values(), *([thin] if thin else []))]
         largest = largest_eigenvalue(full, prepares=prepares) if levels else LARGEST
         stencil = replace(transfer.coarse, coefficients=product)
         # The finest stencil is not kept.
@@ -141,6 +156,28 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         levels.append(Level(bound, between, SMOOTHED * largest, largest=largest, clusters=tuple(clusters), twice=twice))
     levels.append(Level(bound, None, LARGEST, clusters=()))
     return tuple(levels)
+
+
+def _winding(operations: StencilOperations, found: Clusters) -> Clusters | None:
+    """The nodes of large groups with a cycle for their graph, where they are many and wind through the grid.
+
+    `found`: the groups at the weakest threshold, with others between them, which nearly always tell that it is not so.
+    """
+
+    def winding(groups: Clusters, most: float) -> Clusters | None:
+        large = groups.of_sizes(FEWEST, math.inf)
+        (_, members, squares), nodes = large.size, large.lattice.nodes
+        if not (PART[0] * nodes < members < PART[1] * nodes and squares > MEAN * members):
+            return None
+        there = np.zeros(large.lattice.array_shape, dtype=bool)
+        there.flat[large.nodes] = True
+        along = [there.swapaxes(0, axis) for axis in range(there.ndim)]
+        beside = 2 * sum(np.count_nonzero(each[1:] & each[:-1]) for each in along)
+        return large if beside < most * members else None
+
+    among, alone = BESIDE
+    large = winding(operations.clusters(WINDING), alone) if winding(found, among) else None
+    return operations.together(large.apart) if large else None
 
 
 def refresh_galerkin(levels: Sequence[Level]) -> bool:
