@@ -41,6 +41,9 @@ in which it was 0.02 to 0.6."""
 CERTAIN = 10.0
 """A tolerance so many times larger can be reached."""
 
+LOST = 3e-3
+"""With ε² κ above this, of float32, mixed precision may stagnate: a box of 10⁸ on 129² nodes, with 9e-3, does."""
+
 UNTRUSTED, AMPLIFIED = 1e-2, 1e3
 """A residual at the tolerance may leave this part of u as an error, so many times more than the tolerance itself."""
 
@@ -347,6 +350,20 @@ def _instead(size: float, enough: float) -> str:
     return f"use a smaller coefficient (in the place of a Dirichlet value {enough:.1g} is enough)" * (size > enough)
 
 
+def _lost_in_float32(subject: Subject) -> Iterator[Concern]:
+    """Coefficients so large that float32, which mixed precision solves in, loses the softest modes beside them."""
+    sample, eps = subject.sample, float(np.finfo(np.float32).eps)
+    contrast = float(sample.a.max() / sample.a.min())
+    stiffest = 2.0 * float(sample.a.max()) * sample.laplacian.largest_diagonal
+    if subject.run.precision == "mixed" and 1.0 < contrast < math.inf and eps**2 * stiffest > LOST * sample.softest:
+        yield Concern(
+            "run.precision",
+            f"a varies by a factor of {contrast:.2g}, and float32 may lose soft corrections beside stiff ones: "
+            "many more iterations, or no convergence",
+            'use "float64", which takes no longer here',
+        )
+
+
 def _too_many_sweeps(subject: Subject) -> Iterator[Concern]:
     """Sweeps that the limit does not allow."""
     sample, settings, stopping = subject.sample, subject.settings, subject.settings.stopping
@@ -377,7 +394,7 @@ def _too_many_threads(subject: Subject) -> Iterator[Concern]:
 
 
 LOOKS: tuple[Callable[[Subject], Iterator[Concern]], ...] = (
-    *(_without_effect, _jumps_at_edges, _jumps_across, _unresolved, _beyond_rounding, _says_little, _too_many_sweeps),
-    _too_many_threads,
+    *(_without_effect, _jumps_at_edges, _jumps_across, _unresolved, _beyond_rounding, _says_little, _lost_in_float32),
+    *(_too_many_sweeps, _too_many_threads),
 )
 """The questions that `concerns_of` asks, in order."""

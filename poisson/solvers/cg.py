@@ -16,6 +16,7 @@ from poisson.solvers.expected import STRONG_ANGLE, Offer, Question
 from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Preconditioner, Task, Watch, factor_for, lend
 from poisson.solvers.mixed import MixedConjugateGradients
 from poisson.solvers.roughness import has_products
+from poisson.solvers.rounding import LEAST_RTOL
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import DRIFT, MOST_REMOVALS, HeldConstant, remove_mean
 from poisson.solvers.status import Status
@@ -25,10 +26,12 @@ GAIN = 0.5
 """A restart from the true residual is worth another one if it leaves less than this part of it."""
 
 FEWEST_WITHOUT_PROGRESS, MOST_WITHOUT_PROGRESS = 1000, 2
-"""After so many iterations, or so many times the unknowns, without a smaller residual the recursion is at its end …"""
+"""After so many iterations, or so many times the unknowns, without a smaller residual the recursion is at its end, if
+they have gained less than eps of the squared energy norm of the error: where the condition is bad, the residual may
+hover for many times the unknowns while that norm falls."""
 
 PROGRESS = 0.99
-"""… if smaller means below this part of the least so far."""
+"""A residual is smaller if it is below this part of the least so far."""
 
 HARDER = 2.2
 """The cost of conjugate gradients where a jumps, in cycles for constant a."""
@@ -146,7 +149,7 @@ class ConjugateGradients(Method):
                 done += 1
                 reduced = backend.read(norms)
                 squares = reduced[0]
-                if not course.exhausted(reduced):
+                if not course.exhausted(reduced, rho / curvature * rho):
                     if operator.singular and course.drifts(reduced):
                         squares = self._project(q)[0]
                     if done % every == 0 or done >= watch.most:
@@ -159,7 +162,8 @@ class ConjugateGradients(Method):
             status = watch.judge(done, reduced)
             if status is None and not (math.isfinite(rho) and math.isfinite(curvature)):
                 status = watch.judge(done, (math.inf, math.inf))
-            if status is None and course.reached(reduced) and watch.rounded(reduced, (p, q)):
+            least = task.stopping.rtol < LEAST_RTOL  # There is no end before restarts gain nothing.
+            if status is None and not least and course.reached(reduced) and watch.rounded(reduced, (p, q)):
                 status = Status.AT_ROUNDING
             if status is None and not course.restarts(reduced, u):
                 course.give_best(u)
@@ -214,18 +218,24 @@ class _Course:
         self._eps = float(np.finfo(backend.dtype).eps)
         self._patience = max(FEWEST_WITHOUT_PROGRESS, MOST_WITHOUT_PROGRESS * operator.unknowns)
         self._best, self._kept = math.inf, None
+        self._energy = 0.0
         self._begin(watch.norm(residual))
 
     def _begin(self, norm: float) -> None:
         self._now = self._least = self._projected = norm
-        self._without, self._reached = 0, False
+        self._without, self._recent, self._reached = 0, 0.0, False
 
-    def exhausted(self, reduced: Norms) -> bool:
-        """Whether the recursion is at its end, given the norms of its residual."""
+    def exhausted(self, reduced: Norms, gained: float) -> bool:
+        """Whether the recursion is at its end, given the norms of its residual.
+
+        `gained`: by how much the last step has reduced the squared energy norm of the error.
+        """
         norm = self._watch.norm(reduced)
-        self._without += 1
+        self._without, self._recent, self._energy = self._without + 1, self._recent + gained, self._energy + gained
         if norm < PROGRESS * self._least:
-            self._without, self._least = 0, norm
+            self._without, self._recent, self._least = 0, 0.0, norm
+        elif self._without > self._patience and self._recent > self._eps * self._energy:
+            self._without, self._recent = 0, 0.0
         self._reached = norm <= self._watch.target
         return self._reached or norm <= self._eps * self._now or self._without > self._patience
 

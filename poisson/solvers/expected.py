@@ -30,6 +30,9 @@ MIXED_RTOL = 1e-13
 MIXED_ROUNDING = 0.1
 """Where rounding in float32 leaves more than this part of a random residual, mixed precision takes more cycles, or does
 not arrive. Found by experiments: from three times as much on, with jumps of a and with nearly singular problems."""
+MIXED_ENERGY = 3e-4
+"""The same for conjugate gradients and the energy, of which rounding in float32 makes eps² κ: a box of 10⁷ on 129²
+nodes, with 9e-4, takes three times the iterations; up to this number 72 problems took half to all of the time."""
 CONTRACTION = 0.07
 """The contraction of the residual by a cycle, for the expected time."""
 OF_MIXED = 0.8
@@ -191,9 +194,11 @@ class Question:
             least *= operator.coefficients.a_range[0]
         if not (largest < 1e-3 * limits.max and least > 1e3 * limits.tiny):
             return "float64"
+        eps, lowest = float(limits.eps), _lowest(self.operations)
+        if (self.hard or self.rough) and eps * eps * operator.norm <= MIXED_ENERGY * lowest:
+            return "mixed"
         # Rounding e = A⁻¹ r changes A e by eps ‖A‖ |e|; of a random r the mode of the lowest eigenvalue has 1/√nodes.
-        left = float(limits.eps) * operator.norm / math.sqrt(nodes)
-        return "mixed" if left <= MIXED_ROUNDING * _lowest(self.operations) else "float64"
+        return "mixed" if eps * operator.norm / math.sqrt(nodes) <= MIXED_ROUNDING * lowest else "float64"
 
     @cached_property
     def usual(self) -> Times:

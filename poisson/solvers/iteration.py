@@ -14,7 +14,6 @@ from poisson.backends.inverses import InverseOperations
 from poisson.discrete.inverse import FaceValues
 from poisson.errors import ResourceError
 from poisson.solvers.rounding import (
-    LEAST_RTOL,
     LOCAL_ERROR,
     NEAR_ROUNDING,
     OUT_OF_REACH,
@@ -314,16 +313,14 @@ class Watch:
         squares, largest = norms
         return self._stopping.measure(self._operator, (squares / self.factor / self.factor, largest / self.factor))
 
-    def rounded(self, norms: Norms, work: Sequence[Array]) -> bool:
+    def rounded(self, norms: Norms, work: Sequence[Array], reach: float = OUT_OF_REACH) -> bool:
         """Whether rounding keeps norms, of the residual of the iterate, above the target, and little else is in them.
 
-        Not where the tolerance asks for the least residual there is. `work`: two arrays, which are overwritten.
+        `work`: two arrays, which are overwritten. `reach`: the part of `norms_of_rounding` that the target is below.
         """
         assert self._iterate is not None
-        if self._stopping.rtol < LEAST_RTOL:
-            return False
         rounding = self.norm(norms_of_rounding(self._operations, self._iterate(), work, self._result))
-        near = self.target < OUT_OF_REACH * rounding and self.norm(norms) <= NEAR_ROUNDING * rounding
+        near = self.target < reach * rounding and self.norm(norms) <= NEAR_ROUNDING * rounding
         return near and self.monitor.at_rounding(True)
 
     def stalled(self) -> Status:

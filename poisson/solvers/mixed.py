@@ -20,24 +20,26 @@ from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Precondition
 from poisson.solvers.multigrid.full import FullMultigrid, sampling
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.spectrum import ZeroMean, nearly_singular, without_reaction
-from poisson.solvers.status import Status
 from poisson.solvers.stopping import SMALLEST_SUM, Patience, SolveResult
 
 PATIENCE = Patience(reads=20, factor=2.0)
 """Cycles that reduce the residual by less have stalled."""
 
-PROGRESS, FEW_WITHOUT_PROGRESS, WITHOUT_PROGRESS = 0.99, 20, 100
-"""A step of conjugate gradients makes progress if its residual is below this part of the least so far; after a few that
-make none they look whether rounding is all that is left, after many they begin anew, and after as many more they have
-stalled."""
+PROGRESS, WITHOUT_PROGRESS = 0.99, 1000
+"""A step of conjugate gradients makes progress if the norm of its residual r, or the energy √(r · M r) with the
+preconditioner M, is below this part of the least so far: beside stiff links the norm is that of rounding before soft
+modes are right, which the energy shows. After many steps that make none they begin anew, and after as many more they
+have stalled."""
+
+FEW, IN_REACH, GAIN = 16, 1.0, 0.5
+"""After a step without progress, or a sixteenth of all steps so far, they look whether little but rounding is left, and
+the target is below this part of `norms_of_rounding`. Then they begin anew, which leaves a quarter of these norms at
+best, and end unless as many steps again bring the norm or the energy below the last part of the least so far."""
 
 RENEWED, MOST_CARRIED, MOST_ROUNDING = 1e-2, 8, 0.1
 """A residual that is carried along is computed anew from u when it has fallen to this part, or to what rounding of the
 steps in float32 may leave, and after so many steps. If that is more than the last part of it, it is computed in every
 step from then on."""
-
-ASTRAY = 30.0
-"""The factor above the least residual so far at which, late in a solve, the directions begin anew as well."""
 
 
 class DefectCorrection(Method):
@@ -164,9 +166,10 @@ class MixedConjugateGradients(Method):
         steps = self._steps
         steps.begin(u)
         status = watch.begin(source, now, steps.complete)
-        late = math.sqrt(float(np.finfo(backend.dtype).eps)) * watch.monitor.first
-        # Steps since the least norm so far, and whether a restart has gained nothing yet.
-        done, without, least, in_vain = 0, 0, math.inf, False
+        # Steps without progress, the least norm and energy so far, and whether a restart has gained nothing yet.
+        done, without, least, smallest, in_vain = 0, 0, math.inf, math.inf, False
+        # How many steps without progress are one too many, and whether the directions have begun anew near rounding.
+        norm, limit, near = watch.norm(now), 1, False
         # The product of the step before, which is near 1 whatever the sizes of f and A, and the factor of its residual.
         before, scale, restart = math.inf, factor, True
         # Whether r is carried along, for how many steps it was, the norm that it had when it was computed, and that of
@@ -185,6 +188,17 @@ class MixedConjugateGradients(Method):
             rho = companion.read(self._product)[0]
             curvature = 0.0
             if 0.0 < rho < math.inf:
+                few, part, energy = 1 + done // FEW, GAIN if near else PROGRESS, math.sqrt(rho) / factor
+                without += 1
+                if norm < part * least or energy < part * smallest:
+                    without, limit, near, in_vain = 0, few, False, False
+                    least, smallest = min(norm, least), min(energy, smallest)
+                elif without == limit and near:
+                    status = watch.stalled()
+                    continue
+                elif without == limit:
+                    near = self._near_rounding(watch, now)
+                    restart, limit = restart or near, without + (few if near else without)
                 beta = 0.0 if restart else rho / before * (scale / factor)
                 inner.direction(z, beta, p, out, q, self._product)
                 p, out = out, p
@@ -214,17 +228,7 @@ class MixedConjugateGradients(Method):
                 self._mean.follow(steps.complete(), begun, self._work)
                 now = self._defect(u, f, factor)
                 norm, begun, carried = watch.norm(now), watch.norm(now), 0
-            without += 1
-            if norm < PROGRESS * least:
-                without, least, in_vain = 0, norm, False
-            # Where the residual is rounding errors, directions that follow upon each other lead away from the solution.
-            restart = anew or (norm > ASTRAY * least and least < late)
-            status = watch.judge(done, now) or watch.limit(done)
-            if status is None and without and without % FEW_WITHOUT_PROGRESS == 0:
-                # Two arrays more, for a moment at the end of a few solves, which go on where there is no room.
-                with suppress(ResourceError, MemoryError):
-                    work = [backend.empty(self._operations.operator.array_shape) for _ in range(2)]
-                    status = Status.AT_ROUNDING if watch.rounded(now, work) else None
+            restart, status = anew, watch.judge(done, now) or watch.limit(done)
         if carried:
             steps.complete()
             now = self._defect(u, f, factor)
@@ -237,6 +241,14 @@ class MixedConjugateGradients(Method):
     def _defect(self, u: Array, f: Array, factor: float) -> Norms:
         self._operations.defect(u, f, factor, self._r, self._norms)
         return self._backend.read(self._norms)
+
+    def _near_rounding(self, watch: Watch, now: Norms) -> bool:
+        """Whether the residual, whose norms are given, is about what rounding of u leaves, which may be the end."""
+        # Two arrays more, for a moment at the end of a few solves, which go on where there is no room.
+        with suppress(ResourceError, MemoryError):
+            work = [self._backend.empty(self._operations.operator.array_shape) for _ in range(2)]
+            return watch.rounded(now, work, IN_REACH)
+        return False
 
     def _rounding(self, unit: float) -> Norms:
         """The norms of the residual that rounding of the steps so far, in float32 and this unit, leaves at most."""

@@ -80,6 +80,8 @@ WARNED = [
     ("heated_plate", ["parameters.cooling=100"], []),
     ("capacitor", ["parameters.permittivity=1e4"], []),
     ("capacitor", ["parameters.permittivity=1e13", "solver.rtol=1e-7"], ["equation.a"]),
+    ("capacitor", ["parameters.permittivity=1e9", "run.precision=mixed"], ["run.precision"]),
+    ("capacitor", ["parameters.permittivity=1e4", "run.precision=mixed"], []),
     ("heated_square", ["domain.shape=[1025, 1025]"], ["solver.method"]),
     ("heated_square", ["domain.shape=[1025, 1025]", "solver.max_iterations=1000"], []),
     ("heated_square", ["domain.shape=[1025, 1025]", "solver.method=chebyshev"], []),

@@ -50,6 +50,14 @@ def test_counts_do_not_grow_with_the_grid_but_without_a_preconditioner_they_do()
     assert without[2] > 1.7 * without[1] > 2.5 * without[0]
 
 
+@pytest.mark.parametrize(("seed", "most"), [(0, 4400), (1, 3500)])
+def test_a_residual_that_hovers_does_not_end_a_solve_whose_error_falls(seed: int, most: int) -> None:
+    """Without a preconditioner it does so for many times the unknowns where the condition is bad."""
+    line = Operator.uniform((257, 1), (1 / 256, math.inf), 0.0, (F, F, W, W))
+    a = with_coefficients(BACKEND, line, 10.0 ** np.random.default_rng(seed).uniform(0, 5, line.array_shape))
+    assert iterations(a, "none") <= most
+
+
 @pytest.mark.parametrize("rules", rules_of(2))
 @pytest.mark.parametrize("preconditioner", registry.preconditioners())
 def test_every_mix_of_faces(rules: tuple[Rule, ...], preconditioner: str) -> None:
