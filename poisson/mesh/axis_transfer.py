@@ -239,7 +239,9 @@ def on_parts(table: Table, source: Axis, target: Axis, links: bool = False) -> T
     if not np.all(known[target.owned]):
         raise ValueError(f"a halo of {max(source.halo)} nodes is too narrow for the nodes beside it to gather from")
     kept = known[:, np.newaxis] & (weight != 0.0)
-    # An entry that is not needed takes the place of one that is: elsewhere in a halo there may be anything, even NaN.
+    # An entry that is not needed keeps its place where an owned node needs that, for a march that goes on by one place,
+    # or takes the place of one that is needed: elsewhere in a halo there may be anything, even NaN.
+    safe = kept | np.isin(place, place[target.owned][kept[target.owned]])
     needed = np.take_along_axis(place, np.argmax(kept, axis=1)[:, np.newaxis], axis=1)
-    place = np.where(kept, place, np.where(np.any(kept, axis=1, keepdims=True), needed, 0))
+    place = np.where(safe, place, np.where(np.any(kept, axis=1, keepdims=True), needed, 0))
     return place.astype(np.int32), np.where(kept, weight, 0.0)

@@ -104,11 +104,12 @@ class DistributedOperations(Operations):
     ) -> None:
         lattice = self._lattice
         with lattice.beside():
-            sweeps = max(0, len(omegas) - (u is None))
+            zero = u is None and correction is None
+            sweeps = max(0, len(omegas) - zero)
             stages = sweeps + (restriction is not None or result is not None)
             down, up = (pair and _distributed(pair[0]) for pair in (restriction, correction))
             reach = down.reach if down else 0
-            width = lattice.width if u is not None else self._with_diagonal
+            width = self._with_diagonal if zero else lattice.width
             too_narrow = stages + reach > width
             if too_narrow or (up and correction and up.layers(correction[1], stages + reach) < stages + reach):
                 if not (restriction or result):
@@ -120,8 +121,8 @@ class DistributedOperations(Operations):
                 if restriction:
                     restriction[0].restrict(work, restriction[1])
                 return
-            # Without u, the first sweep makes one of f, layer by layer.
-            earlier = 0 if u is None else 1
+            # From zero the first sweep makes u of f, layer by layer.
+            earlier = 0 if zero else 1
             of_f = lattice.need(f, max(0, stages + reach - earlier)) + earlier
             layers = min(lattice.need(u, stages + reach), of_f, width)
             given = taken = None

@@ -92,6 +92,7 @@ class Loader:
         else:
             shape = discretisation.array_shape
             setup.source = setup.f
+            self.blank = not (discretisation.problem.guess or setup.boundary or setup.method.reads_guess)
             with discretisation.agreed():
                 backend.assemble(shape, discretisation.initial, setup.u)
                 backend.assemble(shape, discretisation.source, setup.f)

@@ -60,6 +60,8 @@ CALLS = {
     "correction and residual": (False, True, 0, True, True),
     "from zero, alone": (True, False, 1, False, False),
     "many sweeps": (True, False, 7, True, True),
+    "from a correction": (True, True, 3, True, True),
+    "from a correction, alone": (True, True, 0, False, False),
 }
 """Zero start, correction, sweeps, restriction, norm."""
 SIZES = {2: [(5, 5), (81, 37), (161, 25)], 3: [(5, 5, 5), (17, 9, 13), (141, 13, 17)]}

@@ -223,9 +223,19 @@ def test_the_tables_of_parts_are_those_of_the_whole(cuts: tuple[int, ...], halo:
                 np.testing.assert_allclose(found[target.owned], of_whole[target.owned], rtol=0, atol=1e-14)
                 known = np.any(table[1] != 0.0, axis=1)
                 np.testing.assert_allclose(found[known], of_whole[known], rtol=0, atol=1e-14)
+                needed = set(table[0][target.owned][table[1][target.owned] != 0.0])
                 for index, weight in zip(table[0][known], table[1][known], strict=True):
                     # Elsewhere there may be NaN.
-                    assert set(index[weight == 0.0]) <= set(index[weight != 0.0])
+                    assert set(index[weight == 0.0]) <= needed | set(index[weight != 0.0])
+
+
+def test_a_march_through_a_part_goes_on_by_one_place() -> None:
+    """The entries without a weight of a node that both grids have are those of its neighbours."""
+    part = Axis(65, 1.0, (Rule.FIXED, Rule.FIXED)).part(16, 48, 6)
+    assert part.coarser is not None
+    index = cubic(part.coarser, part)[0][part.owned][2:-2]
+    assert np.all(np.diff(index, axis=0) == np.diff(index[:, 0])[:, np.newaxis])
+    assert set(np.diff(index[:, 0])) == {0, 1}
 
 
 def test_a_halo_that_is_too_narrow_is_refused() -> None:

@@ -23,6 +23,7 @@ from support.multigrid import (
     zeros,
 )
 
+import poisson
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
@@ -100,6 +101,15 @@ def test_the_cycles_go_on_from_one_correction_to_the_next(shape: tuple[int, ...]
         assert found.iterations <= expected.iterations + 1
         # The first residual, and those after few corrections.
         assert len(found.history) <= 4
+
+
+def test_no_cycle_is_lost_to_rounding() -> None:
+    """The error of a start on the coarsest grid is smooth: its first correction has few digits in float32."""
+    x = np.linspace(0.0, 1.0, 257)
+    problem = poisson.Problem.on_box((257, 257), f=np.outer(np.sin(np.pi * x), np.sin(np.pi * x)))
+    double, mixed = (poisson.solve(problem, "multigrid", "numpy", each, rtol=1e-8) for each in ("float64", "mixed"))
+    assert mixed.iterations == double.iterations == 4
+    assert [iteration for iteration, _ in mixed.history] == [0, 3, 4]
 
 
 @pytest.mark.parametrize("full", [False, True])

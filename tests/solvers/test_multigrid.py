@@ -33,6 +33,7 @@ from support.multigrid import (
 from support.operators import AXIS_RULES, operator, rules_of
 from support.problems import make_case
 
+import poisson
 from poisson.backends.base import Backend
 from poisson.backends.ledger import counted
 from poisson.backends.numpy import NumpyBackend
@@ -116,6 +117,13 @@ def test_the_sweeps_of_cycles_repeat_themselves_after_a_period(monkeypatch: pyte
     for cycle in range(10):
         made.coarse(cycle)
     assert solved == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+
+
+@pytest.mark.parametrize(("n", "centring", "cycles"), [(33, "node", 6), (32, "cell", 7)])
+def test_a_further_sweep_where_three_axes_are_coarsened_saves_cycles(n: int, centring: str, cycles: int) -> None:
+    f = np.random.default_rng(0).standard_normal((n, n, n))
+    problem = poisson.Problem.on_box(f.shape, f=f, centring=centring)
+    assert poisson.solve(problem, "multigrid", "numpy", "float64", rtol=1e-8).iterations == cycles
 
 
 @pytest.mark.parametrize("cycle", ["W", "F"])

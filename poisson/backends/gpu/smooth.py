@@ -101,11 +101,11 @@ class PassLauncher(OperatorLauncher):
         u, f, out = arrays
         above, below = (pair and seen_from_fine(*pair) for pair in (correction, restriction))
         between = correction and correction[0].transfer, restriction and restriction[0].transfer
-        key = (step, *omegas, correction is None, restriction is None, f is None, result is None)
+        key = (step, *omegas, u is None, correction is None, restriction is None, f is None, result is None)
         plan = self.plans.get(key)
         if plan is None or plan.between[0] is not between[0] or plan.between[1] is not between[1]:
             coarser, coarse = correction or restriction, above or below
-            self.plans[key] = plan = self._plan(step, f, omegas, between, coarser, coarse, result)
+            self.plans[key] = plan = self._plan(step, u, f, omegas, between, coarser, coarse, result)
         arguments = (
             *(or_null(u), or_null(f), or_null(out)),
             *(or_null(above and above[0]), or_null(below and below[0])),
@@ -116,6 +116,7 @@ class PassLauncher(OperatorLauncher):
     def _plan(
         self,
         step: Pass,
+        u: Array | None,
         f: Array | None,
         omegas: Sequence[float],
         between: tuple[Transfer | None, Transfer | None],
@@ -135,6 +136,7 @@ class PassLauncher(OperatorLauncher):
             *given(f),
             *(self.varying if relaxes else masked(self.operator)),
             f"-DZERO={step.zero:d}",
+            *("-DBLANK=1",) * (u is None and step.correct),
             f"-DCORRECT={correction is not None:d}",
             f"-DRESIDUAL={step.residual:d}",
             f"-DRESTRICT={restriction is not None:d}",
@@ -274,14 +276,14 @@ class SmoothOperations(PassLauncher, Operations):
         restriction: Coarser | None = None,
         result: Reduction | None = None,
     ) -> None:
-        fits = bool(omegas) if u is None else bool(omegas or correction)
+        zero = u is None and correction is None
         transfers = [pair[0].transfer for pair in (correction, restriction) if pair]
-        fits = fits and not (u is None and correction) and all(each.window is not None for each in transfers)
+        fits = bool(omegas or correction) and all(each.window is not None for each in transfers)
         fits = fits and (len(transfers) < 2 or _alike(*transfers))
         if not fits or (self.operator.varies and self.operator.dimension == 2):
             super().smooth(u, f, out, work, omegas, correction, restriction, result)
             return
-        work_to_do = (u is None, correction is not None, len(omegas), restriction is not None or result is not None)
+        work_to_do = (zero, correction is not None, len(omegas), restriction is not None or result is not None)
         if self.operator.dimension == 2:
             todo = tuple(passes(*work_to_do, SMOOTH_STAGES))
         else:

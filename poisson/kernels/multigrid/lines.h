@@ -55,7 +55,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     // Line s of u, what will be added to it, and the line of f that is needed beside it.
     const auto ask_for = [&](int s) {
         const int s_f = ZERO ? s : s - 1;
-        if (!ZERO)
+        if (!BLANK)
             fill_slot<EDGE>(slots.u[SLOT(s, U_SLOTS)][lane], u + a.pitch * image(s, ny, RULE_SL, RULE_SU), own.place);
         if (SOURCE && STAGES + ZERO > 0)
             fill_slot<EDGE>(slots.f[SLOT(s_f, F_SLOTS)][lane], f + a.pitch * image(s_f, ny, RULE_SL, RULE_SU),
@@ -123,7 +123,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         ask_for(s + AHEAD);
         copies_arrived<AHEAD>();
         Pack upper = {}, change = {};
-        if (!ZERO) upper = slots.u[SLOT(s, U_SLOTS)][lane];
+        if (!BLANK) upper = slots.u[SLOT(s, U_SLOTS)][lane];
         if (ZERO) {
             Pack source = {};
             if (SOURCE) source = slots.f[SLOT(s, F_SLOTS)][lane];

@@ -10,6 +10,7 @@
 // Options besides the prelude's and those of operator.h: DEPTH, ROWS (in 3D: neighbouring lines of a lane), and each 0
 // unless it is given:
 // ZERO (u is zero and is not read: the first sweep then needs no neighbours, and is no stage),
+// BLANK (ZERO unless it is given: u is not read, as it is zero, but for what CORRECT adds),
 // CORRECT (to u is added the interpolation of an array on a coarser grid),
 // RESIDUAL (the residual after the last sweep is computed), RESTRICT (what the last stage leaves, the residual or u
 // itself, is restricted to the coarser grid),
@@ -27,6 +28,9 @@
 
 #ifndef ZERO
 #define ZERO 0
+#endif
+#ifndef BLANK
+#define BLANK ZERO
 #endif
 #ifndef CORRECT
 #define CORRECT 0

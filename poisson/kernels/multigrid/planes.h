@@ -75,7 +75,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         const real* const f_plane = f + stride * image(ZERO ? s : s - 1, nz, RULE_SL, RULE_SU);
 #pragma unroll
         for (int l = 0; l < ROWS; ++l) {
-            if (!ZERO) next_u[l] = load_nodes<EDGE, Pack>(u_plane + at_line(line_of[l]), own.place);
+            if (!BLANK) next_u[l] = load_nodes<EDGE, Pack>(u_plane + at_line(line_of[l]), own.place);
             if (FROM_F) next_f[l] = load_nodes<EDGE, Pack>(f_plane + at_line(line_of[l]), own.place);
         }
     };

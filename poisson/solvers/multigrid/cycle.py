@@ -194,7 +194,14 @@ class Cycle:
         return self.smoother.apply(u, f, out, work, phase)
 
     def turn(
-        self, u: Array, f: Array, out: Array, work: Array, cycle: int, error: Array, result: Reduction | None = None
+        self,
+        u: Array | None,
+        f: Array,
+        out: Array,
+        work: Array,
+        cycle: int,
+        error: Array,
+        result: Reduction | None = None,
     ) -> Array:
         """The correction by `error`, the sweeps after it, and those before the restriction in `cycle`, the next one."""
         phase = Phase(cycle, True, True, self._coarse(error), self._coarse(self.grids[0].f), result)
@@ -223,7 +230,9 @@ class Cycle:
         number = self._number(cycle)
         return self.recorded(number, partial(self.below.solve, number))
 
-    def coarse_and_turn(self, u: Array, f: Array, out: Array, work: Array, cycle: int, result: Reduction) -> Array:
+    def coarse_and_turn(
+        self, u: Array | None, f: Array, out: Array, work: Array, cycle: int, result: Reduction
+    ) -> Array:
         """`coarse` and the `turn` after it, recorded as one where arrays stay; returns the array with the iterate."""
         if not self.records:
             return self.turn(u, f, out, work, cycle + 1, self.coarse(cycle), result)

@@ -36,7 +36,7 @@ class MultigridSettings(Settings):
     below it, interpolation that follows the operator, and corrections of strong clusters. ``auto``: the latter where a
     jumps from node to node (`poisson.solvers.roughness`).
     `symmetric`: whether a cycle is to be self-adjoint, as a preconditioner of conjugate gradients must be; then pre =
-    post.
+    post. `few`: whether a cycle or two are expected to do, of which each is to take little time.
 
     Raises `ValueError` if a value may not stand there, or the sweeps of a self-adjoint cycle differ.
     """
@@ -58,6 +58,7 @@ class MultigridSettings(Settings):
         rank=12.5,
     )
     symmetric: bool = False
+    few: bool = False
 
     def __post_init__(self) -> None:
         if self.symmetric and self.pre != self.post:

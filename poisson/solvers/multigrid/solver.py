@@ -5,6 +5,8 @@ import math
 import weakref
 from dataclasses import replace
 
+import numpy as np
+
 from poisson.backends.base import Array, Operations
 from poisson.solvers.iteration import Method, Norms, Task, Watch, relax
 from poisson.solvers.multigrid.coarser import CoarserProblems
@@ -21,6 +23,10 @@ PATIENCE = Patience(reads=20, factor=2.0)
 
 STALLED = 0.3
 """A cycle in float32 that leaves more than this part of the residual has met its rounding."""
+
+ROUNDING = 2.0
+"""A residual in float32 may be rounding if it is at most so many times what the type and the size of the iterate give.
+A correction in float64 is then worth more than a further cycle: a sine at 257³ takes 5 cycles in the place of 6."""
 
 
 class Multigrid(Method):
@@ -46,6 +52,7 @@ class Multigrid(Method):
         backend, operator = operations.backend, operations.operator
         self.operations = operations
         self._backend = operations.backend
+        settings = replace(settings, few=coarser is not None)
         self.cycle = Cycle(operations, settings)
         self.settings = settings
         shape = operator.array_shape
@@ -159,21 +166,33 @@ class Multigrid(Method):
         if transfer is None:
             self.apply(r, e)
             return e, 1
-        at = _At(e, *self.spare)
+        at, u = _At(e, *self.spare), None
         if self._made == 0:
-            at.move(self.cycle.down(None, r, at.out, at.work, 0))
+            u = self.cycle.down(None, r, at.out, at.work, 0)
+            at.move(u)
         else:
-            self._backend.fill(e, 0.0)
             transfer.restrict(r, self.cycle.grids[0].f)
+            if self.cycle.galerkin:
+                u = e  # which corrections of clusters need
+                self._backend.fill(u, 0.0)
         goal, before, begun = reduction * math.sqrt(norms[0]), math.inf, self._made
         while True:
-            at.move(self.cycle.coarse_and_turn(at.u, r, at.out, at.work, self._made, self._norms))
+            at.move(self.cycle.coarse_and_turn(u, r, at.out, at.work, self._made, self._norms))
             self._made += 1
             left = math.sqrt(self._backend.read(self._norms)[0])
             done = self._made - begun
+            if self._made == 1 and left > goal:
+                # Later corrections are rougher, and so smaller beside their residuals.
+                goal = max(goal, self._rounding(at.u))
             if left <= goal or not left < STALLED * before or done == most:
                 return at.u, done
-            before = left
+            before, u = left, at.u
+
+    def _rounding(self, e: Array) -> float:
+        """The norm of a residual of e that rounding may explain."""
+        self.operations.norm(e, self._norms)
+        size = float(np.finfo(self._backend.dtype).eps) * self.operations.operator.eigenvalues()[1]
+        return ROUNDING * size * math.sqrt(self._backend.read(self._norms)[0])
 
     def _to_discretisation_error(
         self, estimate: ErrorEstimate, watch: Watch, at: "_At", f: Array, status: Status | None
