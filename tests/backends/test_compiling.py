@@ -42,15 +42,24 @@ class Noting(EmulatedRuntime):
         The names of kernels, and whether the thread of the test waited for them to be compiled.
     refused : str
         A kernel that does not compile.
+    loaded : dict
+        The kernels that are kept, by their keys.
     """
 
     compiled: list[tuple[str, bool]] = field(default_factory=list)
     refused: str = ""
+    loaded: dict[Any, Any] = field(default_factory=dict)
     norm: float = 1.0
     fall: float = 0.05
 
     def __post_init__(self) -> None:
         super().__init__()
+
+    def keep(self, key: Any, kernel: Any) -> None:
+        self.loaded[key] = kernel
+
+    def kept(self, key: Any) -> Any:
+        return self.loaded.get(key)
 
     def compile(self, source: str, options: tuple[str, ...] = ()) -> Any:
         return SimpleNamespace(get_function=self._kernel)

@@ -65,7 +65,6 @@ class EmulatedRuntime:
         self.seed = seed
         self._cache = cache or Path(__file__).parents[3] / "build" / "emulation"
         self._memory = Memory()
-        self._kernels: dict[Any, Any] = {}
         self._link = EmulatedLink(self._memory)
         self._staging = Staging(self._link, Ring())
         self.late = late
@@ -73,12 +72,10 @@ class EmulatedRuntime:
         self._put_off: list[Callable[[], None]] = []
 
     def keep(self, key: Any, kernel: Any) -> None:
-        """Keep a kernel."""
-        self._kernels[key] = kernel
+        """Nothing is kept: a kernel refers to the runtime."""
 
     def kept(self, key: Any) -> Any:
-        """A kernel that was kept, or None."""
-        return self._kernels.get(key)
+        """None."""
 
     def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
         """A kernel source; of the options, those that define a macro (``-DNAME=VALUE``) count.
