@@ -187,7 +187,7 @@ class Setup:
         # The first are wanted before the solve begins.
         backend.prepare(
             partial(operations.residual, u, None, u, norms),
-            partial(backend.fill, u, 0.0),
+            *(partial(each.backend.fill, u, 0.0) for each in (operations, self.inner) if each),
             partial(operations.certify, u, u, u, norms),
         )
         with self.ledger.paused() if self.ledger else contextlib.nullcontext():

@@ -97,8 +97,8 @@ def box(*shape: int) -> Problem:
 @pytest.mark.parametrize(
     ("problem", "options", "rounds"),
     [
-        (box(65, 65, 65), {"method": "multigrid", "precision": "mixed"}, [3, 20]),
-        (box(129, 129), {"method": "multigrid", "precision": "mixed"}, [3, 19]),
+        (box(65, 65, 65), {"method": "multigrid", "precision": "mixed"}, [4, 20]),
+        (box(129, 129), {"method": "multigrid", "precision": "mixed"}, [4, 19]),
         (box(129, 129), {"method": "multigrid", "precision": "float64"}, [3, 12]),
         (box(129, 129), {"method": "cg"}, [3, 11]),
         (box(129, 129), {"method": "jacobi"}, [3, 4]),
