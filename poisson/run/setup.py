@@ -187,7 +187,11 @@ class Setup:
         # The first are wanted before the solve begins.
         backend.prepare(
             partial(operations.residual, u, None, u, norms),
-            *(partial(each.backend.fill, u, 0.0) for each in (operations, self.inner) if each),
+            *(
+                partial(each.fill, each.empty((1, 1)), 0.0)
+                for each in (backend, self.inner and self.inner.backend)
+                if each
+            ),
             partial(operations.certify, u, u, u, norms),
         )
         with self.ledger.paused() if self.ledger else contextlib.nullcontext():
