@@ -89,7 +89,15 @@ FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
     *("smooth", "smooth_norm", "two_sweeps", "interpolate_gather", "take", "certify"),
     *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add", "rows_put"),
-    *("clusters_begin", "clusters_join", "clusters_label", "clusters_collect", "clusters_start", "clusters_divide"),
+    *(
+        "clusters_roots",
+        "clusters_begin",
+        "clusters_join",
+        "clusters_label",
+        "clusters_collect",
+        "clusters_start",
+        "clusters_divide",
+    ),
     *(
         "clusters_hold",
         "clusters_sum",
