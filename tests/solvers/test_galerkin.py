@@ -109,15 +109,23 @@ def test_large_groups_that_are_many_are_corrected_together(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("name", "jump", "alone", "count"),
-    [("spots 0.33", 1e6, 59, 20), ("spots 0.33", 100.0, 14, 14), ("spots 0.5", 1e6, 16, 16), ("blobs 0", 1e6, 11, 11)],
+    ("name", "nodes", "jump", "alone", "count"),
+    [
+        ("spots 0.33", 41, 1e6, 59, 20),
+        ("spots 0.33", 41, 100.0, 14, 14),
+        ("spots 0.5", 41, 1e6, 16, 16),
+        ("blobs 0", 41, 1e6, 11, 11),
+        ("spots 0.6", 129, 1e6, 33, 19),
+        ("spots 0.5", 129, 1e6, 20, 20),
+        ("blobs 0", 129, 1e6, 10, 10),
+    ],
 )
 def test_winding_paths_of_a_phase_that_percolates_have_a_cycle_of_their_own(
-    monkeypatch: pytest.MonkeyPatch, name: str, jump: float, alone: int, count: int
+    monkeypatch: pytest.MonkeyPatch, name: str, nodes: int, jump: float, alone: int, count: int
 ) -> None:
     """On processors, with the same bits at every run; thick phases and small jumps take few iterations without."""
     library = backends.create("openmp", np.float64, 2)
-    operations = operator_of(composite(name, 41, 3, jump), backend=library)
+    operations = operator_of(composite(name, nodes, 3 if nodes < 50 else 2, jump), backend=library)
     cycles = [bool(each.clusters.cycle) for level in galerkin_levels(operations)[:-1] for each in level.clusters]
     assert any(cycles) == (alone != count)
     found = [solved(operations) for _ in range(2)]
