@@ -332,6 +332,9 @@ def test_other_coefficients_in_the_same_arrays_give_the_same_bits_as_new_ones() 
     assert operations.operator.links is not None
     operations.operator.links[0][...] *= 1e4
     assert not method.refresh()
+    # From the second grid on both axes are halved as before, on other nodes.
+    operations.operator.links[0][...] *= 8e-4
+    assert not method.refresh()
 
 
 def test_levels_coarsen_the_axes_with_strong_links() -> None:

@@ -375,9 +375,10 @@ def _arrays(levels: Sequence[Level], number: int, plain: StencilTransfer) -> tup
         return None, None
     transfer: Any = levels[number].transfer
     coarse: Any = levels[number + 1].operator
-    if transfer.transfer.halved != plain.halved or transfer.transfer.fine.offsets != plain.fine.offsets:
-        return None, None
-    return transfer.transfer.weights, coarse.coefficients
+    held: StencilTransfer = transfer.transfer
+    # The same axes may be halved on a grid of other nodes, if others were on the one above.
+    same = held.halved == plain.halved and held.fine.shape == plain.fine.shape
+    return (held.weights, coarse.coefficients) if same and held.fine.offsets == plain.fine.offsets else (None, None)
 
 
 def _store(operations: Operations) -> Backend:
