@@ -65,7 +65,7 @@ its set-up on the host waits for copies, it has not been measured, and grids kee
 MOST_IN_ROW = 65_000
 """More nodes in a row might have more groups than the numbers of two bytes that a backend keeps for them."""
 
-WINDING, FEWEST, CONTRAST, PART, MEAN, BESIDE = {2: 0.24, 3: 0.2}, 30, 9999.0, (0.1, 0.7), 300, (3.6, 2.8)
+WINDING, FEWEST, CONTRAST, PART, MEAN, BESIDE = {2: 0.24, 3: 0.2}, 30, 9999.0, (0.1, 0.7), 300, (4.6, 2.6)
 """Where, in a medium of such a contrast, the groups at the first threshold, by dimension, that have so many nodes or
 more have a part of all nodes between these two, are so large, for the mean of their nodes, and so thin that these have
 fewer neighbours of theirs than the last number, one phase percolates along winding paths, which no coarse grid sees.
