@@ -71,9 +71,12 @@ def test_clusters_found_on_the_device_are_those_found_on_the_host(
     """
     backends, host, largest = [make(np.float64) for make in makes], NumpyBackend(np.float64), 0
     grids = [*[(large, FEW_RULES[2][0])] * len(makes), *((shape, rules) for shape, few in SHAPES for rules in few)]
+    grids.append(((9, 7), (*AXIS_RULES[3], *AXIS_RULES[4])))
     for backend, (shape, rules) in zip(itertools.cycle(backends), grids, strict=False):
         full = stencil_on(grid_operator(shape, rules).lattice, np.float32, jump=4.0, holes=-0.8)
-        for stencil in (full, along_axes(full)):
+        alone = np.array(full.coefficients)
+        alone[0] = 0.0  # groups that nothing holds are left out
+        for stencil in (full, along_axes(full), replace(full, coefficients=alone)):
             there = backend.companion(np.float32).from_host(np.asarray(stencil.coefficients))
             operations = backend.bind(replace(stencil, coefficients=there))
             for asked in ((1e-4,), (0.05, 0.5), (0.3, 0.01), (1.0,)):

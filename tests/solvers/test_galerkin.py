@@ -97,15 +97,15 @@ def test_coarse_grids_are_visited_twice_where_groups_are_large(monkeypatch: pyte
 def test_large_groups_that_are_many_are_corrected_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters of spots on half of the nodes are, with the same bits at every run; the few clusters of blobs not."""
     library = backends.create("openmp", np.float64, 2)
-    cases = [operator_of(composite(name, 257, 2, 1e6), backend=library) for name in ("spots 0.5", "blobs 0")]
+    cases = [operator_of(composite(name, 257, 2, 1e6), backend=library) for name in ("spots 0.5", "blobs 0", "layers")]
     apart = [solved(operations).iterations for operations in cases]
     monkeypatch.setattr("poisson.solvers.multigrid.galerkin.LEAST_JOINT", 60_000)
     levels = [galerkin_levels(operations)[:-1] for operations in cases]
     joint = [[bool(level.clusters and level.clusters[0].clusters.cycle) for level in each] for each in levels]
-    assert all(joint[0]) and not any(joint[1])
+    assert all(joint[0]) and not any(joint[1]) and not any(joint[2])
     together = [solved(operations) for operations in (*cases, cases[0])]
-    assert [apart, [each.iterations for each in together]] == [[28, 15], [29, 15, 29]]
-    assert together[0].history == together[2].history
+    assert [apart, [each.iterations for each in together]] == [[28, 15, 7], [29, 15, 7, 29]]
+    assert together[0].history == together[3].history
 
 
 @pytest.mark.parametrize(

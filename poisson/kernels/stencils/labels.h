@@ -57,7 +57,7 @@ __device__ __forceinline__ void join(int* labels, int node, int with) {
 // call it.
 __device__ __forceinline__ int begin_of_run(bool led) {
     const int lane = threadIdx.x % 32;
-    int begin = led && lane > 0 ? 0 : lane;
+    int begin = led ? 0 : lane;
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
         const int other = lane_below(begin, step);
