@@ -156,14 +156,8 @@ class Backend(CallersArrays, Exchanges, Recordings):
             return values if isinstance(values, np.ndarray) else values.get()
 
     def staggered(self, cells: Staggered) -> Any:
-        """Its own passes over a staggered grid in the memory of the caller; None: those of `poisson.mac` serve.
-
-        `takes(cells, velocity)`: whether they read and write these arrays. `divergence(factor, velocity, out, walls,
-        result)`: out = factor times the divergence, after zeros on the faces of the box that are bits of `walls`;
-        `result`, if given, gets the norms of out. `subtract_gradient(factor, p, velocity, links, result)`: velocity −=
-        factor times the gradient of p, times the coefficients of links, if there are any; `result`, if given, gets the
-        norms of the divergence that is left over −factor.
-        """
+        """Its own passes over a staggered grid in the memory of the caller, `takes`, `divergence` and
+        `subtract_gradient`; None: those of `poisson.mac` serve."""
         return None
 
     def around(self, array: Array, lattice: Lattice) -> Any:

@@ -180,7 +180,7 @@ def test_a_kernel_is_compiled_once() -> None:
 
 def test_a_kernel_that_the_process_has_is_not_loaded_again() -> None:
     runtime = Noting()
-    assert Kernels(runtime).get(("vectors",), lambda: 1) == 1  # type: ignore[arg-type, return-value, comparison-overlap]
+    assert Kernels(runtime).get(("vectors",), lambda: 1) == 1  # type: ignore[arg-type, return-value, comparison-overlap]  # numbers as kernels
     kernels = Kernels(runtime)
     kernels.ask({("vectors",): pytest.fail})
     assert kernels.get(("vectors",), pytest.fail) == 1

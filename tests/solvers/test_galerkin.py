@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -92,56 +91,6 @@ def test_coarse_grids_are_visited_twice_where_groups_are_large(monkeypatch: pyte
     monkeypatch.setattr("poisson.solvers.multigrid.galerkin.LEAST_TWICE", {True: 1_000})
     assert [level.twice for level in galerkin_levels(cases[0])] == [False, True, True, False, False]
     assert [once, [solved(operations).iterations for operations in cases]] == [[14, 9, 17], [10, 9, 17]]
-
-
-def test_large_groups_that_are_many_are_corrected_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clusters of spots on half of the nodes are, with the same bits at every run; the few clusters of blobs not."""
-    library = backends.create("openmp", np.float64, 2)
-    cases = [operator_of(composite(name, 257, 2, 1e6), backend=library) for name in ("spots 0.5", "blobs 0", "layers")]
-    apart = [solved(operations).iterations for operations in cases]
-    monkeypatch.setattr("poisson.solvers.multigrid.galerkin.LEAST_JOINT", 60_000)
-    levels = [galerkin_levels(operations)[:-1] for operations in cases]
-    joint = [[bool(level.clusters and level.clusters[0].clusters.cycle) for level in each] for each in levels]
-    assert all(joint[0]) and not any(joint[1]) and not any(joint[2])
-    together = [solved(operations) for operations in (*cases, cases[0])]
-    assert [apart, [each.iterations for each in together]] == [[28, 15, 7], [29, 15, 7, 29]]
-    assert together[0].history == together[3].history
-
-
-@pytest.mark.parametrize(
-    ("name", "nodes", "jump", "alone", "count"),
-    [
-        ("spots 0.33", 41, 1e6, 59, 20),
-        ("spots 0.33", 41, 100.0, 14, 14),
-        ("spots 0.5", 41, 1e6, 16, 16),
-        ("blobs 0", 41, 1e6, 11, 11),
-        ("spots 0.6", 129, 1e6, 33, 19),
-        ("spots 0.5", 129, 1e6, 20, 20),
-        ("blobs 0", 129, 1e6, 10, 10),
-    ],
-)
-def test_winding_paths_of_a_phase_that_percolates_have_a_cycle_of_their_own(
-    monkeypatch: pytest.MonkeyPatch, name: str, nodes: int, jump: float, alone: int, count: int
-) -> None:
-    """On processors, with the same bits at every run; thick phases and small jumps take few iterations without."""
-    library = backends.create("openmp", np.float64, 2)
-    operations = operator_of(composite(name, nodes, 3 if nodes < 50 else 2, jump), backend=library)
-    cycles = [bool(each.clusters.cycle) for level in galerkin_levels(operations)[:-1] for each in level.clusters]
-    assert any(cycles) == (alone != count)
-    found = [solved(operations) for _ in range(2)]
-    assert found[0].history == found[1].history
-    monkeypatch.setattr("poisson.solvers.multigrid.galerkin.CONTRAST", math.inf)
-    assert [solved(operations).iterations, found[0].iterations] == [alone, count]
-
-
-def test_backends_find_the_same_winding_paths() -> None:
-    a, found = composite("spots 0.33", 21, 3, 1e6), []
-    for backend in (NumpyBackend(np.float64), backends.create("openmp", np.float64, 2)):
-        operations = operator_of(a, backend=backend)
-        graph = galerkin_levels(operations)[0].clusters[-1].clusters.cycle
-        assert graph is not None
-        found.append((graph.levels, solved(operations).iterations))
-    assert found[0] == found[1]
 
 
 def test_weights_are_rounded_up_to_jumps_for_which_that_costs_nothing() -> None:

@@ -38,7 +38,10 @@ class GpuStaggered:
     def divergence(
         self, factor: float, velocity: Sequence[Any], out: Any, walls: int, result: Result | None = None
     ) -> None:
-        """As of `Backend.staggered`; without a place for the divergence its norms are all that is computed."""
+        """out = factor times the divergence, after zeros on the faces of the box that are bits of `walls`.
+
+        `result` gets the norms of out; without out they are all that is computed.
+        """
         rows = (0, 0) if out is None else distances(out)
         arguments = (*(*velocity, velocity[-1])[:3], or_null(out), *map(np.int64, rows), np.int32(walls))
         defines = (f"-DKEPT={out is not None:d}",)
@@ -47,6 +50,10 @@ class GpuStaggered:
     def subtract_gradient(
         self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any], result: Result | None = None
     ) -> None:
+        """velocity −= factor times the gradient of p, times the coefficients of links, if there are any.
+
+        `result` gets the norms of the divergence that is left over −factor.
+        """
         coefficients = (*links, *(*links, p)[-1:] * 3)[:3]
         arguments = (p, *map(np.int64, distances(p)), *(*velocity, velocity[-1])[:3])
         arguments += (*coefficients, *map(np.int64, distances(coefficients[0])))

@@ -42,6 +42,7 @@ class OpenmpStaggered:
     def divergence(
         self, factor: float, velocity: Sequence[Any], out: Any, walls: int, result: DeviceResult | None = None
     ) -> None:
+        """out = factor times the divergence, after zeros on the faces that are bits of `walls`; `result`: its norms."""
         faces = [each.ctypes.data for each in velocity]
         self._functions.divergence(
             byref(self._structure),
@@ -56,6 +57,7 @@ class OpenmpStaggered:
     def subtract_gradient(
         self, factor: float, p: Any, velocity: Sequence[Any], links: Sequence[Any], result: DeviceResult | None = None
     ) -> None:
+        """velocity −= factor times the gradient of p; `result` gets the norms of the divergence left over −factor."""
         faces, between = ([each.ctypes.data for each in of] for of in (velocity, links))
         self._functions.subtract_gradient(
             byref(self._structure),
