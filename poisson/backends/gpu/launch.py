@@ -378,7 +378,7 @@ class Launcher(Backend):
 
     def row_grid(self, array: Array, shape: Shape = VECTOR_SHAPE) -> tuple[tuple[int, int, int], tuple[Any, Any, Any]]:
         """The blocks that visit every row, and the arguments nx, rows, pitch."""
-        key = array.shape, array.strides[-2], shape
+        key = array.shape, array.strides[-2], array.itemsize, shape
         if (found := self._row_grids.get(key)) is None:
             nx = array.shape[-1]
             rows, columns, march = array.size // nx, blocks_for(nx, self.width * shape.block_x), shape.march

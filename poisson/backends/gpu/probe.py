@@ -28,8 +28,6 @@ class GpuProbe(Probe):
 
     def stream(self, count: int) -> tuple[Callable[[], None], float]:
         x, y = (self.backend.runtime.allocate(count, np.dtype(np.float64)) for _ in range(2))
-        with self.backend.runtime.in_order():
-            x[...] = 1.0
 
         def copy() -> None:
             self.backend.runtime.copy(x, y)
