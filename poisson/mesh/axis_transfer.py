@@ -83,6 +83,17 @@ def cubic(source: Axis, target: Axis) -> Table:
     return on_parts(_cubic(source.undivided, target.undivided), source, target)
 
 
+@lru_cache(maxsize=KEPT)
+def common(source: Axis, target: Axis) -> range | None:
+    """The nodes of one axis on which those of another lie, at one distance; None where they do not."""
+    index, weight = cubic(source, target)
+    nodes = index[weight == 1.0]
+    step = int(nodes[1] - nodes[0]) if nodes.size > 1 else 1
+    if nodes.size < target.nodes or step < 1 or np.any(np.diff(nodes) != step):
+        return None
+    return range(int(nodes[0]), int(nodes[-1]) + 1, step)
+
+
 def _placed(source: Axis, target: Axis) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """For each target node the source node at or below it, and what of the way to the next one is left, from 0 to 1.
 

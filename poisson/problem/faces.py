@@ -47,6 +47,11 @@ class Face:
         """Whether α may be other than zero: it is not known to be before it is computed."""
         return may_absorb(self.alpha)
 
+    @property
+    def lasts(self) -> bool:
+        """Whether the data are the same at every time."""
+        return self.value is None or isinstance(self.value, Expression)
+
 
 def may_absorb(alpha: Any) -> bool:
     """Whether α, of a face or a body, may be other than zero."""

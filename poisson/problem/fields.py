@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PackageMissing, PoissonError
 from poisson.mesh.axis import Axis
-from poisson.mesh.axis_transfer import cubic
+from poisson.mesh.axis_transfer import common, cubic
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import needed_shape
 from poisson.plain import NotPlain, datasets, find, nearest, of_library, require_file
@@ -367,22 +367,31 @@ class CoarserField:
     def read(self, xp: ModuleType, start: int, stop: int, others: Sequence[Range] = ()) -> Any:
         """Rows (planes in 3D) `start` to `stop`, without `stop`, as a float64 array of the module xp.
 
-        Of the other axes `others` has the ranges; those left out count as a whole.
+        It is a view if it can be. Of the other axes `others` has the ranges; those left out count as a whole.
         """
         ranges = itertools.zip_longest(((start, stop), *others), (axis.nodes for axis in self.coarse))
         # Of each axis only the nodes of this block, from only those that they need.
         needed: list[tuple[Range, ...]] = []
-        tables: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        for table, (given, count) in zip(map(cubic, self.fine, self.coarse), ranges, strict=True):
-            index, weight = (values[slice(*(given or (0, count)))] for values in table)
+        tables: list[tuple[NDArray[Any], NDArray[Any]] | None] = []
+        taken: list[slice] = []
+        for fine, coarse, (given, count) in zip(self.fine, self.coarse, ranges, strict=True):
+            here = slice(*(given or (0, count)))
+            if (nodes := common(fine, coarse)) is not None:
+                needed.append(((nodes[here][0], nodes[here][-1] + 1),))
+                tables.append(None)
+                taken.append(slice(None, None, nodes.step))
+                continue
+            index, weight = (values[here] for values in cubic(fine, coarse))
             runs = _runs(index[weight != 0.0])
             places = np.concatenate([np.arange(*run) for run in runs])
             needed.append(runs)
             tables.append((np.where(weight != 0.0, np.searchsorted(places, index), 0), weight))
+            taken.append(slice(None))
         values = joined(xp, lambda ranges: xp.asarray(stored(self.field, xp, ranges), dtype=xp.float64), needed)
-        least = values
-        for axis, (index, weight) in enumerate(tables):
-            values, least = _along(xp, axis, index, weight, values, least if self.bounded else None)
+        least = values = values[tuple(taken)]
+        for axis, table in enumerate(tables):
+            if table is not None:
+                values, least = _along(xp, axis, *table, values, least if self.bounded else None)
         return xp.where(values < 0.5 * least, least, values) if self.bounded else values
 
 

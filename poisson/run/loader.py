@@ -27,7 +27,7 @@ from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
 from poisson.run.result_fields import FEW_NODES
-from poisson.run.setup import Setup, lasts, on_host
+from poisson.run.setup import Setup, on_host
 from poisson.solvers.spectrum import fill_free, weighted_mean
 from poisson.words import article
 
@@ -99,7 +99,7 @@ class Loader:
         if masked:
             _clear_mask(setup)
         if setup.coarser:
-            setup.coarser.load(discretisation)
+            setup.coarser.load(discretisation, None if self.source is None else setup.f)
         return discretisation
 
     def wait(self) -> None:
@@ -224,7 +224,8 @@ class Loader:
         problem, known = discretisation.problem, self._faces
         if not (known and known.lasts and known.faces is problem.faces and known.bodies is problem.bodies):
             terms = FaceTerms(problem).on(self._setup.backend.array_module)
-            known = self._faces = _Known(problem.faces, problem.bodies, terms, all(map(lasts, problem.faces)))
+            lasts = all(face.lasts for face in problem.faces)
+            known = self._faces = _Known(problem.faces, problem.bodies, terms, lasts)
         return known.terms
 
 

@@ -21,7 +21,6 @@ from poisson.discrete.samples import Samples
 from poisson.discrete.share import numbers_of, pieces_of
 from poisson.mesh.differences import Differences
 from poisson.output.record import THEN
-from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.run.result_fields import FEW_NODES
 from poisson.solvers import registry
@@ -202,7 +201,7 @@ class Setup:
 
     def follow_faces(self) -> None:
         """Take the boundary values again where their arrays have others than before; all ranks ask together."""
-        if self._faces is None or all(map(lasts, self._faces[0])):
+        if self._faces is None or all(face.lasts for face in self._faces[0]):
             return
         before, self._held = self._held, self.discretisation.boundary_values()
         same = all(map(np.array_equal, before, self._held))
@@ -282,11 +281,6 @@ class Setup:
         if self.work is None:
             self.work = self.backend.empty(self.operator.array_shape)
         return self.work
-
-
-def lasts(face: Face) -> bool:
-    """Whether the data of a face are the same at every time."""
-    return face.value is None or isinstance(face.value, Expression)
 
 
 def _put_back(place: weakref.ref[_Returned], array: Array) -> None:

@@ -95,6 +95,29 @@ def test_a_value_on_a_device_that_is_not_finite_is_refused(
             solver.solve(**data)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("place", [(8, 8), (7, 7), (0, 3)], ids=str)
+def test_a_value_that_coarser_grids_take_from_the_device(
+    value: float, place: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused where it is not finite, whether they have its node or not."""
+    monkeypatch.setattr("poisson.backends.gpu.backend.KEPT_NODES", 0)
+    solver = Solver(Problem.on_box((33, 17)), "multigrid", "gpu", stop="discretisation")
+    values = source((17, 33))
+    expected = solver.solve(values)
+    found = solver.solve(OnDevice(runtime_of(solver), values))
+    np.testing.assert_array_equal(found.u, expected.u)
+    assert (found.error_bar, found.residual) == (expected.error_bar, expected.residual)
+    wrong = values.copy()
+    wrong[place] = value
+    if np.isfinite(value):
+        solver.solve(OnDevice(runtime_of(solver), wrong))
+    else:
+        with pytest.raises(CaseError, match="every value must be finite"):
+            solver.solve(OnDevice(runtime_of(solver), wrong))
+    np.testing.assert_array_equal(solver.solve(OnDevice(runtime_of(solver), values)).u, expected.u)
+
+
 @pytest.mark.parametrize("boundary", [0.0, 3.0, "x*y", {"all": {"neumann": 0.0}}], ids=str)
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
 def test_no_source_at_all(boundary: Any, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 import poisson
+from poisson.backends import create
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError, GridError
 from poisson.mesh.axis import plain_rules
@@ -21,6 +24,7 @@ from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField
 from poisson.problem.problem import Problem, number
 from poisson.run.solution import Solution
+from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.multigrid.estimate import ratio as ratio_of
 
 box = Problem.on_box
@@ -277,6 +281,35 @@ def test_data_that_are_not_finite_on_a_coarser_grid() -> None:
 
 
 # ---- fields on coarser grids
+@pytest.mark.parametrize("shape", [(33,), (33, 17), (34, 17), (17, 9, 33), (17, 10, 33)])
+@pytest.mark.parametrize("boundary", [2.0, {"x_lower": 0.0, "all": {"neumann": 0.0}}, {"x": "periodic"}], ids=str)
+@pytest.mark.parametrize("name", ["numpy", "openmp"])
+def test_coarser_grids_take_their_source_from_the_finer_one(shape: tuple[int, ...], boundary: Any, name: str) -> None:
+    backend = create(name, np.float64)
+    if boundary == {"x": "periodic"} and len(shape) > 1:
+        boundary = {"x": "periodic", "all": 0.0}
+    f = np.random.default_rng(4).standard_normal(shape[::-1])
+    discretisation = Discretisation(Problem.on_box(shape, f=f, boundary=boundary))
+    sampled, taken = (CoarserProblems(backend, discretisation) for _ in range(2))
+    sampled.load(discretisation)
+    taken.load(discretisation, backend.assemble(discretisation.array_shape, discretisation.source))
+    for one, other in zip(sampled.grids, taken.grids, strict=True):
+        np.testing.assert_array_equal(backend.to_host(other.f), backend.to_host(one.f))
+        np.testing.assert_array_equal(backend.to_host(other.u), backend.to_host(one.u))
+
+
+def test_boundary_values_of_coarser_grids_that_change_in_place() -> None:
+    """What a face has in an array may be another at each load, an expression may not."""
+    values = np.ones(17)
+    problem = Problem.on_box((17, 17), f=1.0, boundary={"x_lower": values, "all": "y"})
+    discretisation = Discretisation(problem)
+    problems = CoarserProblems(NumpyBackend(np.float64), discretisation)
+    for size in (1.0, 2.0):
+        values[:] = size
+        problems.load(discretisation)
+        np.testing.assert_array_equal(problems.grids[0].u[:, 0], size)
+
+
 def _cubic(x: Any, y: Any) -> Any:
     return 1.0 + x**3 - 2.0 * y**3 * x
 

@@ -207,3 +207,19 @@ def test_a_single_cycle_is_not_taken_to_leave_no_error(
     algebraic, u = seen[0]
     left = float(np.abs(u - Solver(problem, "cg", "numpy", rtol=1e-12).solve().u).max())
     assert left <= algebraic <= 4.0 * left
+
+
+@pytest.mark.parametrize("backend", ["numpy", "openmp"])
+@pytest.mark.parametrize("precision", ["float64", "mixed"])
+def test_a_start_on_the_coarsest_grid_saves_a_cycle_for_a_rough_source(backend: Any, precision: Any) -> None:
+    """Coarser grids see little of noise; of a smooth source, of which they see all, the start saves two cycles."""
+    shape = (65, 65, 65)
+    x = np.sin(np.pi * np.linspace(0.0, 1.0, 65))
+    noise, smooth = np.random.default_rng(0).standard_normal(shape), x[:, None, None] * x[:, None] * x
+    problem = Problem.on_box(shape)
+    with_start, without = (Solver(problem, "multigrid", backend, precision, full=full) for full in (True, False))
+    for f, saved in ((noise, 1), (smooth, 2)):
+        one, other = with_start.solve(f), without.solve(f)
+        assert one.status is other.status is Status.CONVERGED
+        assert one.iterations <= min(6, other.iterations - saved)
+        np.testing.assert_allclose(one.u, other.u, rtol=0, atol=1e-7 * np.abs(other.u).max())

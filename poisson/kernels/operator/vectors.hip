@@ -138,27 +138,41 @@ KERNEL poisson_take(const GIVEN* f, index_t f_pitch, index_t f_plane, double shi
     const int i = first_node();
     Norms norms;
     if (i < nx) {
-#pragma unroll UNROLL
-        FOR_EACH_ROW(row, rows) {
-            const GIVEN* from = row_of_caller(f, row, ny, f_pitch, f_plane) + i;
-            const int j = (int)((unsigned)row % (unsigned)ny);
-            bool fixed_row = is_fixed(j, ny, RULE_YL, RULE_YU);
-#if DIMENSION == 3
-            fixed_row = fixed_row || (RULE_ZL == FIXED && row < ny) || (RULE_ZU == FIXED && row >= rows - ny);
-#endif
-            Pack value = {};
+        const index_t step = (index_t)gridDim.y * BLOCK_Y;
+        for (index_t first = (index_t)blockIdx.y * BLOCK_Y + threadIdx.y; first < rows; first += UNROLL * step) {
+            // f may be out: only where all rows are asked for before one is written does a thread wait for them at
+            // once.
+            GIVEN given[UNROLL][WIDTH];
 #pragma unroll
-            for (int n = 0; n < WIDTH; ++n) {
-                if (i + n >= nx) continue;
-                const double given = from[n];
-                if (fixed_row || is_fixed(i + n, nx, RULE_XL, RULE_XU) || IS_MASKED(row * pitch + i + n)) {
-                    if (ROW_COUNTS(row)) norms.sum += 0 * given;  // a value that is not finite shows there, too
-                } else {
-                    value.node[n] = (real)(given - shift);
-                    if (ROW_COUNTS(row)) norms.add(value.node[n]);
-                }
+            for (int m = 0; m < UNROLL; ++m) {
+                const index_t row = first + m * step < rows ? first + m * step : first;
+                const GIVEN* from = row_of_caller(f, row, ny, f_pitch, f_plane);
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n) given[m][n] = from[i + n < nx ? i + n : nx - 1];
             }
-            store(out + row * pitch + i, value);
+#pragma unroll
+            for (int m = 0; m < UNROLL; ++m) {
+                const index_t row = first + m * step;
+                if (row >= rows) break;
+                const int j = (int)((unsigned)row % (unsigned)ny);
+                bool fixed_row = is_fixed(j, ny, RULE_YL, RULE_YU);
+#if DIMENSION == 3
+                fixed_row = fixed_row || (RULE_ZL == FIXED && row < ny) || (RULE_ZU == FIXED && row >= rows - ny);
+#endif
+                Pack value = {};
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n) {
+                    if (i + n >= nx) continue;
+                    if (fixed_row || is_fixed(i + n, nx, RULE_XL, RULE_XU) || IS_MASKED(row * pitch + i + n)) {
+                        // A value that is not finite shows there, too.
+                        if (ROW_COUNTS(row)) norms.sum += 0 * (double)given[m][n];
+                    } else {
+                        value.node[n] = (real)((double)given[m][n] - shift);
+                        if (ROW_COUNTS(row)) norms.add(value.node[n]);
+                    }
+                }
+                store(out + row * pitch + i, value);
+            }
         }
     }
     reduce_grid(norms.sum, norms.maximum, partial, result);

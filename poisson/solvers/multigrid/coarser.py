@@ -6,14 +6,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import is_
 from typing import TYPE_CHECKING
 
 from poisson.errors import CaseError, GridError
+from poisson.mesh.axis_transfer import common
 
 if TYPE_CHECKING:
     from poisson.backends.base import Array, Backend
     from poisson.discrete.discretisation import Discretisation
     from poisson.discrete.operator import Operator
+    from poisson.problem.bodies import Body
+    from poisson.problem.faces import Face
 
 MOST = 2
 """Coarser grids: the first shows the size of the error, the second how fast it falls."""
@@ -56,21 +60,38 @@ class CoarserProblems:
         if not grids:
             raise no_coarser(discretisation.problem.lattice.shape)
         self.grids = tuple(grids)
+        self._operator = discretisation.laplacian
+        self._held: tuple[tuple[Face, ...], tuple[Body, ...]] | None = None
 
-    def load(self, discretisation: Discretisation) -> None:
+    def load(self, discretisation: Discretisation, f: Array | None = None) -> None:
         """Fill the arrays for a problem that differs from the first one in the source only.
 
-        Raises `CaseError` if the data are not finite on a coarser grid.
+        `f` (Array): the source on the finest grid, if it is known and has no terms of faces or bodies. A coarser grid
+        whose nodes are among those of the finer one then takes its own from there. Raises `CaseError` if the data are
+        not finite on a coarser grid.
         """
         from poisson.discrete.discretisation import carry
 
+        problem = discretisation.problem
+        held = problem.faces, problem.bodies
+        # Where these are as they were, so are the values at fixed nodes.
+        kept = self._held is not None and all(map(is_, held, self._held)) and all(face.lasts for face in problem.faces)
+        finer = self._operator
         before, self.problems = self.problems, tuple(_chain(self._backend, discretisation))
         for coarser, last, grid in zip(self.problems, before, self.grids, strict=True):
             carry(coarser.problem, last.problem)
             shape = grid.operator.array_shape
             with _named(coarser), coarser.agreed():
-                self._backend.assemble(shape, coarser.initial, grid.u)
-                self._backend.assemble(shape, coarser.source, grid.f)
+                if not kept:
+                    self._backend.assemble(shape, coarser.initial, grid.u)
+                nodes = f is not None and _common(finer, grid.operator)
+                if nodes:
+                    with self._backend.ordered():
+                        self._backend.view(grid.f)[...] = self._backend.view(f)[nodes]
+                else:
+                    self._backend.assemble(shape, coarser.source, grid.f)
+            finer, f = grid.operator, grid.f if nodes else None
+        self._held = held
 
 
 def no_coarser(shape: Sequence[int]) -> GridError:
@@ -89,6 +110,12 @@ def _chain(backend: Backend, discretisation: Discretisation) -> Iterator[Discret
             return
         yield coarser
         coarser = coarser.coarser(backend.coarse_lattice)
+
+
+def _common(fine: Operator, coarse: Operator) -> tuple[slice, ...] | None:
+    """The index of the nodes of a coarser grid in the arrays of a finer one; None where some lie between nodes."""
+    nodes = [common(*axes) for axes in zip(fine.lattice.axes[::-1], coarse.lattice.axes[::-1], strict=True)]
+    return tuple(slice(each.start, each.stop, each.step) for each in nodes if each) if all(nodes) else None
 
 
 @contextmanager

@@ -143,12 +143,12 @@ class ErrorEstimate:
         self._sampled = [backend.bind(Interpolation(fine, coarse, everywhere=True)) for fine, coarse in pairs]
         self._refined = [backend.bind(Interpolation(coarse, fine)) for fine, coarse in pairs]
         self._eps = float(np.finfo(backend.dtype).eps)
-        # What the last iterate and this one differ by from the coarser solution, where that is known.
+        # What the last iterate and this one differ by from the coarser solution, which itself is the last at first.
         self._last, self._now = self._grids[0].spare
+        self._first = True
 
     def start(self, u: Array) -> None:
         """Solve on the coarser grids, and overwrite u, but for its fixed nodes, by the interpolated solution."""
-        backend = self._backend
         contraction = LEAST_CONTRACTION
         below: Array | None = None
         for index, grid in reversed(list(enumerate(self._grids))):
@@ -170,7 +170,7 @@ class ErrorEstimate:
         self._refined[0].interpolate(below, u)
         self._bar.begin(contraction)
         self._last, self._now = self._grids[0].spare
-        backend.fill(self._last, 0.0)
+        self._first = True
 
     def judge(self, u: Array) -> tuple[float, float, bool]:
         """After a cycle on the finest grid.
@@ -182,9 +182,11 @@ class ErrorEstimate:
         self._sampled[0].interpolate(u, self._now)
         largest = grid.largest(self._now)
         grid.subtract(grid.u, self._now)
-        difference = grid.largest(self._now)
-        backend.axpby(-1.0, self._now, 1.0, self._last)
-        change = grid.largest(self._last)
+        change = difference = grid.largest(self._now)
+        if not self._first:
+            backend.axpby(-1.0, self._now, 1.0, self._last)
+            change = grid.largest(self._last)
+        self._first = False
         self._last, self._now = self._now, self._last
         return self._bar.judge(difference, change, largest)
 

@@ -62,8 +62,8 @@ class Multigrid(Method):
         self._full: FullMultigrid | None = None
         self._estimate = ErrorEstimate(operations, coarser, settings) if coarser else None
         self._made = 0
-        # What is recorded looks at the guess in any case, and what stops at the discretisation error may need it.
-        starts = settings.full and self.cycle.finest.transfer is not None and coarser is None
+        # What is recorded looks at the guess in any case.
+        starts = settings.full and self.cycle.finest.transfer is not None
         self.reads_guess = not starts or self.cycle.galerkin or self.cycle.records
 
     def run(self, task: Task) -> SolveResult:
@@ -93,7 +93,7 @@ class Multigrid(Method):
             watch.follow(f)
         else:
             source, guess = watch.source(f), None
-            if task.blank and not (full and source[1]):
+            if task.blank and not ((full or estimate) and source[1]):
                 backend.fill(u, 0.0)
             if source == (0.0, 0.0):
                 operations.residual(u, None, at.work, norms)
@@ -205,14 +205,17 @@ class Multigrid(Method):
             done += 1
             discretisation, algebraic, enough = estimate.judge(at.u)
             error = discretisation + algebraic
-            stands = watch.judge(done, self._backend.read(self._norms))
+            now = self._backend.read(self._norms)
+            stands = watch.judge(done, now)
             if stands is None and enough:
                 stands = Status.CONVERGED
             stands = stands or watch.limit(done)
             if stands is not None:
                 break
             at.move(self.cycle.down(at.u, f, at.out, at.work, done))
-        return replace(watch.result(stands, done, at.u, at.work), error=error)
+        # A mean is taken out after the residual.
+        norms = None if self.operations.operator.singular else now
+        return replace(watch.result(stands, done, at.u, at.work, norms), error=error)
 
     def _directly(self, task: Task, estimate: ErrorEstimate | None) -> SolveResult:
         """A grid that is its own coarsest: the inverse, and again for what rounding has left."""
