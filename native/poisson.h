@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 22
+#define POISSON_ABI_VERSION 23
 
 #ifdef __cplusplus
 extern "C" {
@@ -117,13 +117,15 @@ typedef struct {
 
 /* A full stencil (poisson/discrete/full_stencil.py) on the host: of `lattice` dimension, rule, threads, shape, pitch
  * and widths are read. `coefficients` has the excess, and then the links to the `offsets` neighbours, as one array
- * behind the other in rows of `pitch` values: float with `single`, else double. */
+ * behind the other in rows of `pitch` values: float with `single`, else double. `scales`, of each offset, or NULL, are
+ * read where clusters are found. */
 typedef struct {
     poisson_operator lattice;
     int32_t offset[13][3];
     int32_t offsets;
     int32_t single;
     const void* coefficients;
+    const double* scales;
 } poisson_stencil;
 
 /* Both grids of a transfer by weights (StencilTransfer there), which is along the axes that are `halved`. `weights` has

@@ -24,20 +24,26 @@ public:
           loose(some<double>(nodes)) {}
     explicit operator bool() const { return joined && sizes && roots && loose; }
 
-    // The roots of the diagonal of V A, infinite where a node is in no group.
+    // The roots of the diagonal of V A, or of the sums of scaled links, infinite where a node is in no group.
     void take_roots() {
         for_each_row([&](int64_t number, int64_t j, int64_t k) {
             const Row<double, C> row = row_at<double, C>(s, nodes, unread(), j, k);
             double* const root = roots.get() + nx * number;
             for (int64_t i = 0; i < nx; ++i) {
-                root[i] = double(row.excess[i]);
+                root[i] = s.scales ? 0 : double(row.excess[i]);
                 joined.alone(nx * number + i);
             }
             for (int n = 0; n < row.count; ++n) {
-                const C* const link = row.neighbours[n].link;
-                for (int64_t i = 1; i < nx - 1; ++i) root[i] += double(link[i]);
+                const Neighbour<double, C>& to = row.neighbours[n];
+                const int64_t place = to.link - coefficients - (to.stored_there ? to.across : 0);
+                const double scale = scale_of(int(place / nodes.values()) - 1);
+                for (int64_t i = 1; i < nx - 1; ++i) root[i] += scale * double(to.link[i]);
+                for (int64_t i : {int64_t(0), nx - 1}) {
+                    const int64_t there = nodes.x.node(i + to.across);
+                    if (there >= 0) root[i] += scale * double(to.link[to.stored_there ? there - to.across : i]);
+                    if (nx == 1) break;
+                }
             }
-            for (int64_t i : {int64_t(0), nx - 1}) root[i] = at_node<false>(row, nodes.x, i).diagonal;
             const double all = nodes.free(j, k) ? 0 : INFINITY;
 #pragma omp simd
             for (int64_t i = 0; i < nx; ++i) root[i] = root[i] > 0 ? std::sqrt(root[i]) + all : INFINITY;
@@ -45,10 +51,10 @@ public:
                 if (!nodes.x.free(i)) root[i] = INFINITY;
             // Along a row no other thread joins yet.
             if (along_x < 0) return;
-            const C* const link =
-                static_cast<const C*>(s.coefficients) + nodes.row(j, k) + (along_x + 1) * nodes.values();
+            const C* const link = coefficients + nodes.row(j, k) + (along_x + 1) * nodes.values();
+            const double scale = scale_of(along_x);
             for (int64_t i = 0, n = nx * number; i < nx - 1; ++i, ++n)
-                if (double(link[i]) > threshold * root[i] * root[i + 1]) joined.follow(n + 1, n);
+                if (scale * double(link[i]) > threshold * root[i] * root[i + 1]) joined.follow(n + 1, n);
         });
     }
 
@@ -56,19 +62,20 @@ public:
     bool join_strong() {
         bool strong = false;
         for_each_row([&](int64_t number, int64_t j, int64_t k) {
-            const C* const own = static_cast<const C*>(s.coefficients) + nodes.row(j, k);
+            const C* const own = coefficients + nodes.row(j, k);
             const double* const root = roots.get() + nx * number;
             bool any = false;
             for (int n = 0; n < s.offsets; ++n) {
                 const int64_t there = nodes.number(j + s.offset[n][1], k + s.offset[n][2]);
                 if (there < 0) continue;
                 const C* const link = own + (n + 1) * nodes.values();
+                const double scale = scale_of(n);
                 const double* const other = roots.get() + nx * there;
                 const int64_t across = s.offset[n][0];
                 const auto join_along = [&](int64_t first, int64_t last) {
                     for (int64_t i = first; i < last; ++i) {
                         const int64_t beside = nodes.x.node(i + across);
-                        if (beside < 0 || !(double(link[i]) > threshold * root[i] * other[beside])) continue;
+                        if (beside < 0 || !(scale * double(link[i]) > threshold * root[i] * other[beside])) continue;
                         joined.join(int32_t(nx * number + i), int32_t(nx * there + beside));
                         any = true;
                     }
@@ -80,7 +87,7 @@ public:
                     if (!found) {
 #pragma omp simd reduction(| : found)
                         for (int64_t i = first; i < last; ++i)
-                            found |= double(link[i]) > threshold * root[i] * other[i + across];
+                            found |= scale * double(link[i]) > threshold * root[i] * other[i + across];
                     }
                     if (found) join_along(first, last);
                 }
@@ -193,10 +200,12 @@ private:
     }
     // In the place of u, of which nothing is read.
     const double* unread() const { return static_cast<const double*>(s.coefficients); }
+    double scale_of(int offset) const { return s.scales ? s.scales[offset] : 1.0; }
 
     static constexpr int64_t BLOCK = 64;
     static constexpr int MOST_PARTS = 16;  // each goes through the numbers of all groups
     const poisson_stencil& s;
+    const C* const coefficients = static_cast<const C*>(s.coefficients);
     const Nodes nodes;
     const int64_t nx;
     // The number of the links along a row, if there are any.

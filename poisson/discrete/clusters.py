@@ -111,8 +111,9 @@ _Ends = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 class _Joined:
     """Groups of nodes that strong links join: link > threshold √(d_i d_j), with d = diag(V A); a fixed node is alone.
 
-    `label`: the group of each node. `sizes`: how many nodes a group has. `diagonal`, `loose`: the sums of d over each
-    group, and of what holds it: its excess and the links that leave it, of which nothing cancels.
+    Where the stencil has scales, links count by so much, and d are their sums. `label`: the group of each node.
+    `sizes`: how many nodes a group has. `diagonal`, `loose`: the sums of d over each group, and of what holds it: its
+    excess and the links that leave it, of which nothing cancels.
     """
 
     label: NDArray[Any]
@@ -129,12 +130,15 @@ class _Joined:
         free = np.zeros(lattice.array_shape, dtype=bool)
         free[lattice.free] = True
         excess = coefficients[0].astype(np.float64).ravel()
-        diagonal, links = excess.copy(), _links(stencil, coefficients)
-        for here, there, values in links:
+        diagonal, links = excess * (not stencil.scales), _links(stencil, coefficients)
+        factors = stencil.scales or (1.0,) * len(links)
+        scaled = [(here, there, factor * values)
+                  for factor, (here, there, values) in zip(factors, links, strict=True)]  # fmt: skip
+        for here, there, values in scaled:
             diagonal += np.bincount(here, values, free.size)
             diagonal += np.bincount(there, values, free.size)
         root, held = np.sqrt(np.where(diagonal > 0.0, diagonal, np.inf)), free.ravel()
-        ends = [(here[strong], there[strong]) for here, there, values in links
+        ends = [(here[strong], there[strong]) for here, there, values in scaled
                 for strong in [(values > threshold * root[here] * root[there]) & held[here] & held[there]]]  # fmt: skip
         one, other = (np.concatenate(part) for part in zip(*ends, strict=True))
         graph = sparse.coo_array((np.ones(one.size, dtype=bool), (one, other)), shape=(free.size, free.size))

@@ -86,12 +86,14 @@ class FullStencil(OnLattice):
     `lattice`: the nodes; their rules say which are fixed and which axes wrap. `offsets`: the neighbours with links, of
     `offsets_of` and in its order; none along an axis of one node. `coefficients` (array, optional): the
     excess and the links to each offset, in 1/L², as an array of a backend in the shape of `stack`: float64, or float32
-    whatever the type of the vectors. A subject without coefficients describes the layout alone.
+    whatever the type of the vectors. A subject without coefficients describes the layout alone. `scales`: by how much
+    the links to each offset count where strong ones are looked for, and the excess for nothing; as they are without.
     """
 
     lattice: Lattice
     offsets: tuple[Offset, ...]
     coefficients: Any | None = None
+    scales: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not countable(self.lattice):

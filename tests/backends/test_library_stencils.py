@@ -22,7 +22,8 @@ def test_clusters_that_the_library_finds_are_those_of_the_specification(threads:
     backend, numpy = backends.create("openmp", np.float64, threads), NumpyBackend(np.float64)
     for shape, rules in [*GRIDS, ((400, 300), (Rule.WRAP, Rule.WRAP, Rule.FIXED, Rule.MIRROR))]:
         full = stencil_on(grid_operator(shape, rules).lattice, np.float32, jump=4.0, holes=-0.8)
-        for stencil, dtype in ((full, np.float32), (along_axes(full), np.float64)):
+        scaled = replace(full, scales=tuple(3.0**number for number in range(len(full.offsets))))
+        for stencil, dtype in ((full, np.float32), (along_axes(full), np.float64), (scaled, np.float32)):
             arrays = backend.companion(dtype).from_host(np.asarray(stencil.coefficients))
             for threshold, part in ((1e-4, 1.0), (0.05, 0.5), (0.3, 0.01), (1.0, 0.0)):
                 expected = numpy.bind(stencil).clusters(threshold, part)

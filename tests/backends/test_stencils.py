@@ -346,19 +346,27 @@ def test_a_node_without_links_takes_from_nobody() -> None:
 
 @GRID
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("threshold", [0.05, 0.2])
+@pytest.mark.parametrize(("threshold", "scaled"), [(0.05, False), (0.2, False), (0.1, True)])
 def test_corrections_of_clusters_are_those_of_sparse_matrices(
-    shape: tuple[int, ...], rules: tuple[Rule, ...], dtype: Any, threshold: float
+    shape: tuple[int, ...], rules: tuple[Rule, ...], dtype: Any, threshold: float, scaled: bool
 ) -> None:
     """Groups found by relabelling until nothing changes, and Z (diag Zᵀ V A Z)⁻¹ Zᵀ V as a product of matrices.
 
-    The diagonal has the excess of a group and its links to the rest, because Zᵀ V A Z itself would cancel.
+    The diagonal has the excess of a group and its links to the rest, because Zᵀ V A Z itself would cancel. Scales make
+    other groups, and the correction of a group is that of the same matrix.
     """
     stencil = stencil_on(grid_operator(shape, rules).lattice, dtype, jump=4.0)
     backend, a = NumpyBackend(dtype), matrix_of(stencil).toarray()
+    compared = a
+    if scaled:
+        assert stencil.coefficients is not None
+        scales = tuple(10.0 ** (number % 3) for number in range(len(stencil.offsets)))
+        factors = np.array([0.0, *scales]).reshape(-1, *(1,) * (stencil.coefficients.ndim - 1))
+        compared = matrix_of(replace(stencil, coefficients=factors * stencil.coefficients.astype(np.float64))).toarray()
+        stencil = replace(stencil, scales=scales)
     fixed = reference.fixed_nodes(Operator(stencil.lattice)).ravel()
-    d = np.where(fixed, np.inf, a.diagonal())
-    strong = -a > threshold * np.sqrt(np.outer(d, d))
+    d = np.where(fixed | (compared.diagonal() == 0.0), np.inf, compared.diagonal())
+    strong = -compared > threshold * np.sqrt(np.outer(d, d))
     label = np.arange(len(a))
     while True:
         least = np.minimum(label, np.where(strong, label, len(a)).min(axis=1))
@@ -369,7 +377,7 @@ def test_corrections_of_clusters_are_those_of_sparse_matrices(
     z = (label[:, None] == names).astype(np.float64)
     assert stencil.coefficients is not None
     held = z.T @ stencil.coefficients[0].astype(np.float64).ravel() - np.einsum("ik,ij,jk->k", z, a, 1.0 - z)
-    kept = held > 1e-14 * (z.T @ a.diagonal())
+    kept = held > 1e-14 * (z.T @ compared.diagonal())
     z, held = z[:, kept], held[kept]
     clusters = backend.bind(stencil).clusters(threshold)
     assert clusters.count == z.shape[1] > 0

@@ -139,7 +139,7 @@ def test_iterations_where_links_along_one_axis_are_stronger(aspect: float) -> No
 
 def test_iterations_of_spots_where_links_along_one_axis_are_stronger_in_3d() -> None:
     library = backends.create("openmp", np.float64, 1)
-    for spacing, counts in {(1.0, 1.0, 10.0): (25, 24), (10.0, 10.0, 1.0): (17, 15)}.items():
+    for spacing, counts in {(1.0, 1.0, 10.0): (19, 18), (10.0, 10.0, 1.0): (13, 14)}.items():
         for part, count in zip((0.1, 0.5), counts, strict=True):
             operations = operator_of(composite(f"spots {part}", 33, 3), spacing=spacing, backend=library)
             assert solved(operations).iterations == count

@@ -52,6 +52,26 @@ def test_winding_paths_of_a_phase_that_percolates_have_a_cycle_of_their_own(
     assert [solved(operations).iterations, found[0].iterations] == [alone, count]
 
 
+@pytest.mark.parametrize(
+    ("name", "nodes", "spacing", "alone", "count"),
+    [
+        ("spots 0.6", 129, (1.0, 10.0), 99, 33),
+        ("spots 0.6", 129, (3.0, 1.0), 32, 20),
+        ("spots 0.5", 129, (1.0, 10.0), 99, 55),
+        ("spots 0.33", 33, (1.0, 1.0, 2.0), 45, 21),
+    ],
+)
+def test_groups_are_looked_for_as_if_spacings_were_equal(
+    monkeypatch: pytest.MonkeyPatch, name: str, nodes: int, spacing: tuple[float, ...], alone: int, count: int
+) -> None:
+    """Links that the spacing alone makes weak join groups, too, and winding paths are found in them."""
+    library = backends.create("openmp", np.float64, 1)
+    operations = operator_of(composite(name, nodes, len(spacing), 1e6), spacing=spacing, backend=library)
+    found = solved(operations).iterations
+    monkeypatch.setattr("poisson.solvers.multigrid.galerkin.ALIKE", math.inf)
+    assert [solved(operations).iterations, found] == [alone, count]
+
+
 def test_backends_find_the_same_winding_paths() -> None:
     a, found = composite("spots 0.33", 21, 3, 1e6), []
     for backend in (NumpyBackend(np.float64), backends.create("openmp", np.float64, 2)):

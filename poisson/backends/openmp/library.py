@@ -24,7 +24,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 22
+ABI_VERSION = 23
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -81,6 +81,7 @@ class StencilStructure(Structure):
         ("offsets", c_int32),
         ("single", c_int32),
         ("coefficients", c_void_p),
+        ("scales", c_void_p),
     )
 
 

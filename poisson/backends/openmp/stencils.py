@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ctypes import byref, c_int32, c_int64
+from ctypes import byref, c_int32, c_int64, c_void_p, cast
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from poisson.backends.openmp.library import (
     OperatorStructure,
     StencilStructure,
     WeightedStructure,
+    doubles,
     operator_structure,
 )
 from poisson.backends.openmp.tables import tables_of
@@ -54,14 +55,16 @@ def _lattice(backend: OpenmpBackend, lattice: Lattice) -> OperatorStructure:
 def _stencil(backend: OpenmpBackend, stencil: FullStencil) -> StencilStructure:
     lattice, array = _lattice(backend, stencil.lattice), stencil.coefficients
     steps = [(*offset, *(0,) * (3 - len(offset))) for offset in stencil.offsets]
+    scales = doubles(len(stencil.scales))(*stencil.scales)
     structure = StencilStructure(
         lattice=lattice,
         offset=(c_int32 * 3 * MOST_OFFSETS)(*((c_int32 * 3)(*step) for step in steps)),
         offsets=len(steps),
         single=array is not None and array.dtype == np.float32,
         coefficients=None if array is None else array.pointer,
+        scales=cast(scales, c_void_p) if stencil.scales else None,
     )
-    structure.kept = lattice, array
+    structure.kept = lattice, array, scales
     return structure
 
 
