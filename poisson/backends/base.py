@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.callers import CallersArray, CallersArrays
 from poisson.backends.exchanges import Exchanges
+from poisson.backends.own_ways import OwnWays
 from poisson.backends.recordings import Recordings
 from poisson.backends.subjects import require_plain
 
@@ -42,19 +43,17 @@ if TYPE_CHECKING:
     from poisson.discrete.face_fields import FaceFields
     from poisson.discrete.full_stencil import FullStencil, StencilTransfer
     from poisson.discrete.inverse import DividedInverse, Inverse
-    from poisson.discrete.mask import Parts
     from poisson.discrete.sparse_rows import SparseRows
     from poisson.discrete.transfer import Interpolation, Transfer
     from poisson.mesh.differences import Differences
     from poisson.mesh.lattice import Lattice
-    from poisson.mesh.staggered import Staggered
 
 Array = Any
 Reduction = Any
 Slab = Callable[[ModuleType, int, int], Any]
 
 
-class Backend(CallersArrays, Exchanges, Recordings):
+class Backend(CallersArrays, Exchanges, OwnWays, Recordings):
     """Arrays of one real type on one device, and the operations on them.
 
     `name`: in ``[run] backend``. `device`: for people. `dtype`: float32 or float64. `bound`: what `bind` makes of this
@@ -154,11 +153,6 @@ class Backend(CallersArrays, Exchanges, Recordings):
         with self.ordered():
             values = values[tuple(slice((step - 1) // 2, None, step) for step in reversed(steps))]
             return values if isinstance(values, np.ndarray) else values.get()
-
-    def staggered(self, cells: Staggered) -> Any:
-        """Its own passes over a staggered grid in the memory of the caller, `takes`, `divergence` and
-        `subtract_gradient`; None: those of `poisson.mac` serve."""
-        return None
 
     def around(self, array: Array, lattice: Lattice) -> Any:
         """`view`, or without views the values on the host, with those that the neighbours of a process own beside."""
@@ -267,25 +261,6 @@ class Backend(CallersArrays, Exchanges, Recordings):
         from poisson.discrete.face_fields import FaceFields
 
         return FaceFields(far, faces, self.array_module, self.threads)
-
-    def parts(self, operator: Operator, c: Array) -> Parts | None:
-        """The parts that links of more than 0 join; None from a backend that has no way of its own to find them.
-
-        `operator`: with links on a whole lattice without walls beside cells. `c` (float64 array): negative at the
-        nodes of a mask, to which those of fixed faces are added, and those without a link where c is 0.
-        """
-        return None
-
-    def star(self, operator: Operator, out: Array) -> bool:
-        """Write the full stencil of an operator of links on a whole lattice; false, and nothing, where NumPy is to.
-
-        `out`: its coefficients, on this device, in either type (`poisson.discrete.full_stencil.star`).
-        """
-        return False
-
-    def rough(self, array_shape: tuple[int, ...]) -> Array | None:
-        """A new array of `poisson.solvers.spectrum.rough_values`; None where NumPy's functions are to make it."""
-        return None
 
     # ---- another precision
 

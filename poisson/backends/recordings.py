@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Preparation of functions that ask for operations: backends compile the kernels that these need, or record them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 MOST_READS = 30
 """The most reads of a function that is run only to find its kernels: with invented norms it might never end."""
@@ -22,6 +22,12 @@ class Recordings:
         record (`capture`) is recorded when it is first called elsewhere.
         """
         return
+
+    def prepared(self, like: Hashable) -> bool:
+        """Whether operations have been prepared in this process for what is like this, or need nothing; they count as
+        prepared from now on. To look at functions again would take a part of a small set-up.
+        """
+        return True
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         """A callable that repeats the operations that `function` asks for, on the same arrays, at the least cost.

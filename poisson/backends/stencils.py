@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,34 @@ import numpy as np
 from poisson.discrete.clusters import Clusters, clusters_of, contracted_clusters, together
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
-from poisson.mesh.grid import SLAB_NODES, over_slabs
+from poisson.mesh.grid import SLAB_NODES, Value, over_slabs
 
 if TYPE_CHECKING:
     from poisson.backends.base import Backend
 
 Array = Any
 Reduction = Any
+
+Waiting = Generator[Callable[[], Any], Any, Value]
+"""A generator that needs something of a device now and then: it yields a function that waits, and is sent its value."""
+
+
+def in_turns(waiting: Sequence[Waiting[Value]]) -> list[Value]:
+    """The values that generators return, which ask for all that they need next before they wait, as one, for a device.
+
+    They go on in turns, in their order: one that waits for nothing ends before the next one begins.
+    """
+    found: dict[int, Value] = {}
+    known: dict[int, Any] = dict.fromkeys(range(len(waiting)))
+    while known:
+        asked = {}
+        for number, value in known.items():
+            try:
+                asked[number] = waiting[number].send(value)
+            except StopIteration as end:
+                found[number] = end.value
+        known = {number: ask() for number, ask in asked.items()}
+    return [found[number] for number in range(len(waiting))]
 
 
 class StencilOperations(ABC):
@@ -145,7 +166,12 @@ class StencilOperations(ABC):
         return clusters_of(self.stencil, self.backend.to_host(self.stencil.coefficients), threshold, part)
 
     def clusters_at(self, thresholds: Sequence[float], part: float = 1.0) -> list[Clusters]:
-        """The groups at each of several thresholds, for which a device is waited for as often as for one."""
+        """The groups at each of several thresholds."""
+        return in_turns([self.search(thresholds, part)])[0]
+
+    def search(self, thresholds: Sequence[float], part: float = 1.0) -> Waiting[list[Clusters]]:
+        """The same, which goes on beside other work where it waits for a device."""
+        yield from ()
         return [self.clusters(threshold, part) for threshold in thresholds]
 
     def contracted_clusters(self, threshold: float, part: float = 1.0) -> Clusters:
@@ -220,6 +246,10 @@ class ClusterOperations(ABC):
 
     backend: Backend
     clusters: Clusters
+
+    def residual(self, operations: Any, u: Array, f: Array, r: Array) -> None:
+        """r = f − A u at the nodes of the groups, with A of `operations`; elsewhere r may be anything."""
+        operations.residual(u, f, r)
 
     @abstractmethod
     def correct_clusters(self, r: Array, u: Array) -> None:

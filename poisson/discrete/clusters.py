@@ -68,8 +68,10 @@ class Clusters:
     @property
     def size(self) -> tuple[int, int, int]:
         """Groups and members on all parts together, and the sum of the squares of the members of each group."""
+        if self.of_all:
+            return self.of_all
         counts = self.starts[1:] - self.starts[:-1]
-        return self.of_all or (self.count, int(self.nodes.size), int((counts * counts).sum()))
+        return self.count, int(self.nodes.size), int((counts * counts).sum())
 
     def of_sizes(self, fewest: int, most: float) -> Clusters:
         """The groups, on the host, of so many members."""

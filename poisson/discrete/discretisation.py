@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -102,7 +101,7 @@ class Discretisation:
         """Shape of the arrays."""
         return self.whole_lattice.array_shape if self.share is None else self.share.array_shape
 
-    @cached_property
+    @property
     def owned(self) -> Discretisation:
         """The same with arrays of the nodes that are this process's own, without its halo: each node is one rank's."""
         return self if self.share is None else replace(self, share=replace(self.share, with_halo=False))

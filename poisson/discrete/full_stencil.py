@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -57,6 +57,7 @@ def countable(lattice: Lattice) -> bool:
     return (nx + 64) * math.prod(others) < 1 << 31
 
 
+@cache
 def offsets_of(dimension: int) -> tuple[Offset, ...]:
     """The half of the neighbours that lie behind a node in memory: 4 in 2D, 13 in 3D."""
     around = [offset[::-1] for offset in itertools.product((-1, 0, 1), repeat=dimension)]
@@ -186,6 +187,12 @@ class StencilTransfer:
         """From a coarse node to the fine nodes that take from it, itself left out."""
         steps = [(-1, 0, 1) if halved else (0,) for halved in reversed(self.halved)]
         return tuple(offset[::-1] for offset in itertools.product(*steps) if any(offset))
+
+    def weighted(self, weights: Any) -> "StencilTransfer":
+        """The same with weights; the coarse nodes, which do not depend on them, are not found again."""
+        found = replace(self, weights=weights)
+        vars(found).update((name, vars(self)[name]) for name in ("coarse", "under") if name in vars(self))
+        return found
 
     @property
     def table(self) -> Stack:

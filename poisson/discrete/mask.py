@@ -303,9 +303,12 @@ def labelled(
 
 def pairs_of(last: NDArray[Any], first: NDArray[Any]) -> NDArray[Any]:
     """The labels of neighbours, two rows, each pair once."""
-    last, first = (each.ravel().astype(np.int64) for each in (last, first))
-    pairs = (last << 32 | first)[(last > 0) & (first > 0)]
-    pairs = np.unique(pairs[np.diff(pairs, prepend=-1) != 0])  # neighbours are mostly alike, which takes no sorting
+    last, first = last.ravel(), first.ravel()
+    begins = (last > 0) & (first > 0)
+    # Neighbours are mostly alike, which takes no sorting.
+    begins[1:] &= (last[1:] != last[:-1]) | (first[1:] != first[:-1])
+    last, first = (each[begins].astype(np.int64) for each in (last, first))
+    pairs = np.unique(last << 32 | first)
     return np.stack([pairs >> 32, pairs & 0xFFFFFFFF])
 
 

@@ -12,6 +12,7 @@ _STENCILS = ("operator/operator.h", "stencils/stencil.h")
 
 PARTS = {
     "stencil": ("operator/operator.h", "operator/march.h", "operator/stencil.hip"),
+    "cells": ("operator/cells.hip",),
     "krylov": ("operator/operator.h", "operator/march.h", "operator/krylov.hip"),
     "blocked": (*_PASSES, "multigrid/blocked.hip"),
     "smooth": (*_PASSES, "multigrid/smooth.hip"),

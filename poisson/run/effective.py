@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson import __version__, backends
+from poisson.backends.base import Backend
 from poisson.backends.processors import default_threads
 from poisson.backends.registry import AUTO
 from poisson.case import Case
@@ -31,7 +32,7 @@ from poisson.output.files import drafted
 from poisson.problem import arrays
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.images import NO_PHASES, Phases, in_phases, phases_of
-from poisson.problem.problem import Problem
+from poisson.problem.problem import MEANS, Problem
 from poisson.problem.sampling import link_mean
 from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.request import Arguments, BackendName, Method, Precision
@@ -214,9 +215,9 @@ def effective(
     threads = options.get("threads")
     threads = threads if isinstance(threads, int) and threads > 0 else None  # a wrong one the solver refuses
 
-    def find(xp: ModuleType) -> Effective:
-        problem = _problem(image, known, spacing, dataset, xp)
-        return _effective(problem, known, make, observer_of(observer), threads, xp)
+    def find(device: Backend | None) -> Effective:
+        problem = _problem(image, known, spacing, dataset, device)
+        return _effective(problem, known, make, observer_of(observer), threads, device)
 
     found = _somewhere(backend, find)
     for solution in chain(*found.solutions.values()):
@@ -243,40 +244,44 @@ def effective_of(case: Case, observer: Observer | None = None) -> Effective:
     return _somewhere(case.run.backend, find)
 
 
-def _somewhere(backend: str, find: Callable[[ModuleType], Effective]) -> Effective:
+def _somewhere(backend: str, find: Callable[[Backend | None], Effective]) -> Effective:
     """The conductivity, found on the device of a backend, or on the host where ``auto`` may and the device fails.
 
-    `find`: is given the module of the arrays.
+    `find`: is given a backend with the device; None for the host.
     """
-    xp = _module(backend)
+    device = _device(backend)
     try:
         with backends.reported():
-            return find(xp)
+            return find(device)
     except (ResourceError, BackendFailed) as error:
-        if xp is np or backend != AUTO:
+        if device is None or backend != AUTO:
             raise
         log.warning("the image does not fit on the device; going on on the host: %s", error)
-    return find(np)
+    return find(None)
 
 
-def _module(backend: str) -> ModuleType:
-    """The module of the arrays of a backend: NumPy, or CuPy."""
+def _device(backend: str) -> Backend | None:
+    """A backend with the device that one by this name has; None without."""
     if backend not in (AUTO, "gpu"):
-        return np
+        return None
     try:
-        return backends.create("gpu", np.float64).array_module
+        return backends.create("gpu", np.float64)
     except PoissonError:
-        return np  # The solver says why.
+        return None  # The solver says why.
 
 
-def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None, xp: ModuleType) -> Problem:
+def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None, device: Backend | None) -> Problem:
     """The problem of a cell."""
     if isinstance(image, (str, Path)):
         a: Any = FieldFile(Path(image), dataset, known or None)
         shape = a.shape
     else:
-        labels = arrays.host(image) if xp is np or not arrays.on_device(image) else image
-        a = in_phases(xp.asarray(labels), known, "image", default_threads()) if known else image
+        if device is None or not arrays.on_device(image):
+            labels = arrays.host(image)
+            labels = device.brought(labels) if device and known and labels.ndim > 1 else labels
+        else:
+            labels = device.array_module.asarray(image)
+        a = in_phases(labels, known, "image", default_threads()) if known else image
         shape = np.shape(a) if isinstance(a, (list, tuple)) else arrays.shape_of(a)
     if len(shape) not in (2, 3):
         raise CaseError(f"image: the shape {shape}; allowed: (ny, nx) or (nz, ny, nx)")
@@ -297,15 +302,19 @@ def _effective(
     make: Callable[[Problem, float], Solver],
     observer: Observer | None,
     threads: int | None,
-    xp: ModuleType,
+    device: Backend | None,
 ) -> Effective:
     """The tensor; `make`: makes the solver of a problem, given its largest a over its least one above 0."""
     start = time.perf_counter()
+    xp: ModuleType = np if device is None else device.array_module
     threads = (threads or default_threads()) if xp is np else 1
     lattice = problem.lattice
     names = AXES[: lattice.dimension]
-    a, sampled = xp.empty(lattice.array_shape), Discretisation(problem).a
-    over(a, lambda start, stop: xp.copyto(a[start:stop], sampled(xp, start, stop)), threads)
+    if phases and isinstance(problem.a, ArrayField):
+        a = problem.a.values
+    else:
+        a, sampled = xp.empty(lattice.array_shape), Discretisation(problem).a
+        over(a, lambda start, stop: xp.copyto(a[start:stop], sampled(xp, start, stop)), threads)
     tensor = np.zeros((lattice.dimension,) * 2)
     solutions: dict[str, tuple[Solution, ...]] = dict.fromkeys(names, ())
     counts = counts_of(a, sorted({value for _, value in phases}), threads)
@@ -319,11 +328,12 @@ def _effective(
         solver = make(replace(problem, a=ArrayField(part)), most / least)
         own = solver.backend.array_module
         values = arrays.host(part) if own is np else own.asarray(part)
-        links = _Links(own, values, problem, solver.backend.threads if own is np else 1)
+        cell = solver.backend.cell(values, problem.mean == MEANS[0], lattice.spacing)
+        cell = cell or HostCell(values, problem, solver.backend.threads)
         for axis in axes:
-            solutions[names[axis]] += (solver.keep_on(None, observer, None, f=links.source(axis)),)
+            solutions[names[axis]] += (solver.keep_on(None, observer, None, f=cell.source(axis)),)
         potentials = [own.asarray(solutions[names[axis]][-1].u, dtype=float) for axis in axes]
-        for (j, k), energy in links.energies(dict(zip(axes, potentials, strict=True))).items():
+        for (j, k), energy in cell.energies(dict(zip(axes, potentials, strict=True))).items():
             tensor[j, k] += energy / a.size
     tensor += np.triu(tensor, 1).T
     fractions = {value: count / a.size for value, count in counts.items()}
@@ -334,25 +344,25 @@ def _effective(
 
 
 @dataclass
-class _Links:
-    """a on the links from the nodes to the next ones along the axes of a cell, as the operator has it.
+class HostCell:
+    """Sources and energies of a cell on the host.
 
-    On a host they are made plane by plane, in threads, and not kept.
+    a on the links from the nodes to the next ones along each axis, as the operator has it, is made plane by plane, in
+    threads, and not kept.
     """
 
-    xp: Any
-    a: Any
+    a: NDArray[np.float64]
     problem: Problem
     threads: int
 
     def source(self, axis: int) -> Any:
         """The source of χ along an axis."""
-        xp, lattice = self.xp, self.problem.lattice
-        f, place = xp.empty(self.a.shape), lattice.array_axis(axis)
+        lattice = self.problem.lattice
+        f, place = np.empty(self.a.shape), lattice.array_axis(axis)
 
         def fill(start: int, stop: int) -> None:
             link = self._links(place, start - (place == 0), stop)
-            before = xp.roll(link, 1, axis=place) if place else link[:-1]
+            before = np.roll(link, 1, axis=place) if place else link[:-1]
             f[start:stop] = (link[(not place) :] - before) / lattice.spacing[axis]
 
         self._over(fill)
@@ -385,9 +395,9 @@ class _Links:
     def _ends(self, values: Any, place: int, first: int, last: int) -> tuple[Any, Any]:
         """The values of some planes, and those at the next nodes along an axis of an array."""
         if place:
-            return values[first:last], self.xp.roll(values[first:last], -1, axis=place)
+            return values[first:last], np.roll(values[first:last], -1, axis=place)
         around = [values[-1:]] * (first < 0), [values[max(first, 0) : last + 1]], [values[:1]] * (last == len(values))
-        planes = self.xp.concatenate(list(chain(*around)))
+        planes = np.concatenate(list(chain(*around)))
         return planes[:-1], planes[1:]
 
     def _over(self, work: Callable[[int, int], Value]) -> list[Value]:

@@ -150,7 +150,7 @@ class Loader:
             values = brought(values, backend.array_module)
         if values.ndim == 1:
             values = values[np.newaxis]
-        return backend.in_place(values, partial(self._look, function))
+        return backend.in_place(values, self._looking(function))
 
     def _sums(self, given: Array | None, discretisation: Discretisation) -> tuple[float, float] | None:
         """The sums that `balance_of` takes, of a source in the memory of the caller."""
@@ -161,13 +161,16 @@ class Loader:
             setup.operations.integrate(given, None if given.stays else setup.f, setup.norms)
         sums = backend.read(setup.norms)
         if not math.isfinite(sums[0]):
-            self._look(discretisation.source)
+            self._looking(discretisation.source)()
         return sums
 
-    def _look(self, function: Slab) -> None:
-        """Evaluate a function of the problem everywhere, which tells of a value that is not finite."""
-        for start, stop in slabs(self._setup.operator.array_shape):
-            function(self._setup.backend.array_module, start, stop)
+    def _looking(self, function: Slab) -> Callable[[], None]:
+        """A call that evaluates a function of the problem everywhere, which tells of a value that is not finite.
+
+        The setup keeps it, so that it must not hold the setup: the memory of both would stay until cycles are looked
+        for.
+        """
+        return partial(_look, function, self._setup.backend.array_module, self._setup.operator.array_shape)
 
     def _take(self, name: str, given: Array, function: Slab, out: Array) -> None:
         """Copy what is in the memory of the caller; on the host all values have been looked at then."""
@@ -176,7 +179,7 @@ class Loader:
             self._places[name] = setup.backend.reduction()
         setup.operations.take(given, out, self._places[name])
         if not setup.backend.on_host:
-            self._unread.append((self._places[name], partial(self._look, function)))
+            self._unread.append((self._places[name], self._looking(function)))
 
     def _evaluate(self, field: Any, function: Slab, out: Array) -> None:
         """Fill an array with what a problem has a function of its nodes for."""
@@ -236,6 +239,11 @@ class _Known(NamedTuple):
     bodies: tuple[Body, ...]
     terms: FaceTerms
     lasts: bool
+
+
+def _look(function: Slab, xp: ModuleType, shape: tuple[int, ...]) -> None:
+    for start, stop in slabs(shape):
+        function(xp, start, stop)
 
 
 def _clear_mask(setup: Setup) -> None:

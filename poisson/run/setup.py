@@ -183,6 +183,10 @@ class Setup:
         # Any array will do in the place of the source, and of one in the memory of the caller.
         sources = [u if self.reads_in_place else self.f]
         sources += [given for given in (backend.in_place(u, lambda: None),) if given and self.reads_in_place]
+        lattice, arrays = self.operator.lattice, [self.operator.links is None, self.operator.reaction is None]
+        like = self.settings, self.precision, lattice.rules, lattice.tabulated, lattice.array_shape, *arrays
+        if backend.prepared(like):
+            return
         # The first are wanted before the solve begins.
         backend.prepare(
             partial(operations.residual, u, None, u, norms),

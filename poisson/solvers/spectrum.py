@@ -328,7 +328,13 @@ def fill_free(operations: Operations, ones: Array) -> None:
     backend, operator = operations.backend, operations.operator
     if operator.fixed:
         c = backend.view(operator.reaction) if backend.views else backend.to_host(operator.reaction)
-        backend.assemble(operator.array_shape, lambda xp, start, stop: xp.asarray(c[start:stop] >= 0.0, float), ones)
+        if isinstance(c, np.ndarray) or operator.lattice.divided:
+            backend.assemble(
+                operator.array_shape, lambda xp, start, stop: xp.asarray(c[start:stop] >= 0.0, float), ones
+            )
+            return
+        with backend.ordered():  # in one pass over memory
+            backend.array_module.greater_equal(c, 0.0, out=backend.view(ones))
     else:
         backend.fill(ones, 1.0)
 

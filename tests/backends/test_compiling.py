@@ -25,6 +25,7 @@ from poisson import backends
 from poisson.backends.gpu import shared
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.shared import Kernels
+from poisson.backends.numpy import NumpyBackend
 from poisson.backends.recordings import MOST_READS
 from poisson.errors import FORKED, BackendUnavailable
 from poisson.problem.problem import Problem
@@ -176,6 +177,15 @@ def test_a_kernel_is_compiled_once() -> None:
     assert sorted(made) == list(range(5))
     assert [kernels.get(("vectors", number), pytest.fail) for number in range(5)] == list(range(5))
     assert sorted(made) == list(range(5))
+
+
+def test_what_is_prepared_counts_for_every_backend_on_the_device() -> None:
+    runtime = EmulatedRuntime()
+    first, second = (GpuBackend(np.float64, runtime) for _ in range(2))
+    assert not first.prepared("one") and second.prepared("one") and not second.prepared("other")
+    assert not first.companion(np.float32).prepared("one")  # whose kernels are others
+    assert not GpuBackend(np.float64, EmulatedRuntime()).prepared("one")
+    assert NumpyBackend(np.float64).prepared("one")  # which needs nothing
 
 
 def test_a_kernel_that_the_process_has_is_not_loaded_again() -> None:
@@ -360,3 +370,15 @@ def test_cupy_sees_one_set_of_options(
         )
         for number in (1, 2)
     ]
+
+
+def test_streams_that_no_runtime_has_any_more_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last ones first, each by one runtime; those of another device are others."""
+    runtime = loaded_by(monkeypatch, None)
+    monkeypatch.setattr(runtime, "_Streams", lambda: object())
+    first, second = runtime._streams_of(0), runtime._streams_of(0)
+    assert first is not second
+    runtime._idle[0] += [first, second]
+    assert runtime._streams_of(1) not in (first, second)
+    assert [runtime._streams_of(0), runtime._streams_of(0)] == [second, first]
+    assert runtime._streams_of(0) not in (first, second)

@@ -15,11 +15,12 @@ from support.emulation import Order
 from support.full_stencils import along_axes, stencil_on
 from support.operators import AXIS_RULES, random_array
 
-from poisson.backends.gpu.clusters import PIECE, SMALL, on_host
+from poisson.backends.gpu.clusters import FEW, PIECE, SMALL, on_host
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.operations import ALL
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, star
+from poisson.discrete.operator import Operator
 
 SHAPES = [((7, 5), FEW_RULES[2]), ((41, 38), FEW_RULES[2]), ((5, 4, 3), FEW_RULES[3]), ((37, 5, 6), FEW_RULES[3])]
 """Small grids, each with all faces."""
@@ -53,6 +54,44 @@ def test_large_clusters_are_corrected_with_the_same_bits_in_every_order_of_block
     assert all(np.array_equal(out, found[0]) for out in found)
     atol = 16 * np.finfo(dtype).eps * np.abs(expected).max()
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("make", [emulated, pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("shape", [(37, 18), (27, 9, 16)])
+def test_residuals_at_the_nodes_of_few_groups_are_those_of_all_nodes(
+    make: Callable[[Any], Any], dtype: Any, shape: tuple[int, ...]
+) -> None:
+    """Of links with any coefficients, of tables and of full stencils, on all faces. Other nodes keep their values."""
+    backend = make(dtype)
+    grids = [*(grid_operator(shape, rules) for rules in FEW_RULES[len(shape)]), *PLACED[len(shape)]]
+    for number, a in enumerate(grids):
+        lattice, nodes = a.lattice, np.random.default_rng(number).permutation(a.lattice.nodes)[: a.lattice.nodes // FEW]
+        clusters = Clusters(lattice, nodes.astype(np.int32), np.array([0, nodes.size]), np.ones(1))
+        groups, full = backend.bind(clusters), stencil_on(lattice, np.float32, jump=4.0, holes=-0.8)
+        there = backend.companion(np.float32).from_host(np.asarray(full.coefficients))
+        u, f, before = (random_array(lattice.array_shape, dtype, seed) for seed in (1, 2, 3))
+        kinds = [with_coefficients(backend, a, KINDS[each % len(KINDS)]) for each in (number, number + 2)]
+        for subject in (*kinds, replace(full, coefficients=there)):
+            operations, (v, source, r, wanted) = backend.bind(subject), map(backend.from_host, (u, f, before, before))
+            for given in (source, None):
+                operations.residual(v, given, wanted)
+                groups.residual(operations, v, given, r)
+                expected, found = before.copy(), backend.to_host(r)
+                expected.flat[nodes] = backend.to_host(wanted).flat[nodes]
+                np.testing.assert_allclose(found, expected, rtol=0, atol=64 * np.finfo(dtype).eps * abs(expected).max())
+                away = np.isin(np.arange(lattice.nodes), nodes, invert=True).reshape(found.shape)
+                assert np.array_equal(found[away], before[away])
+
+
+@pytest.mark.parametrize("make", MAKES)
+def test_residuals_at_the_nodes_of_many_groups_are_those_of_all_nodes(make: Any, dtype: Any) -> None:
+    """On any backend, also where it has a way of its own for few."""
+    backend, clusters = make(dtype), scattered((130, 140))
+    u, f = (random_array(clusters.lattice.array_shape, dtype, seed) for seed in (1, 2))
+    operations, (v, source, r, wanted) = backend.bind(Operator(clusters.lattice)), map(backend.from_host, (u, f, u, u))
+    backend.bind(clusters).residual(operations, v, source, r)
+    operations.residual(v, source, wanted)
+    assert np.array_equal(*(backend.to_host(each).flat[clusters.nodes] for each in (r, wanted)))
 
 
 @pytest.mark.parametrize(
@@ -94,22 +133,25 @@ def test_clusters_found_on_the_device_are_those_found_on_the_host(
 def test_medians_that_are_selected_are_those_of_sorted_links(
     make: Callable[[Any], Any], dtype: Any, shape: tuple[int, ...]
 ) -> None:
-    """Exactly: the mean of the two in the middle, of values of any size, of some or of none."""
+    """Exactly: the mean of the two in the middle, of values of any size, of some or of none, with one link or many."""
     backend, rng = make(dtype), np.random.default_rng(5)
     full = stencil_on(grid_operator(shape, FEW_RULES[len(shape)][0]).lattice, dtype, jump=4.0, holes=-0.8)
     given = np.asarray(full.coefficients)
-    for scale in (
-        np.ones(given.shape),
-        np.where(rng.random(given.shape) < 0.5, 1e12, 1e-12),
-        np.exp(9.0 * rng.standard_normal(given.shape)),
-        np.where(np.arange(given.size).reshape(given.shape) == given.size // 2, 1.0, -1.0),
-        np.zeros(given.shape),
+    for stencil, scale in itertools.product(
+        (full, along_axes(full)),
+        (
+            np.ones(given.shape),
+            np.where(rng.random(given.shape) < 0.5, 1e12, 1e-12),
+            np.exp(9.0 * rng.standard_normal(given.shape)),
+            np.where(np.arange(given.size).reshape(given.shape) == given.size // 2, 1.0, -1.0),
+            np.zeros(given.shape),
+        ),
     ):
-        coefficients = (given * scale).astype(dtype)
-        operations = backend.bind(replace(full, coefficients=backend.from_host(coefficients)))
+        coefficients = (np.asarray(stencil.coefficients) * scale[: 1 + len(stencil.offsets)]).astype(dtype)
+        operations = backend.bind(replace(stencil, coefficients=backend.from_host(coefficients)))
         positive = []
         for axis in range(len(shape)):
-            along = [number for number, offset in enumerate(full.offsets, start=1) if offset[axis]]
+            along = [number for number, offset in enumerate(stencil.offsets, start=1) if offset[axis]]
             sums = coefficients[along].astype(np.float64).sum(axis=0)
             positive.append(sums[sums > 0.0])
         medians = [float(np.median(each)) if each.size else 0.0 for each in positive]

@@ -82,12 +82,18 @@ OTHER_METHODS = {
 }
 """The abstract methods that are no operations: memory, what is measured, the results of reductions, other backends;
 sweeps in a pass."""
-FURTHER_METHODS = {Backend: {"capture", "mark", "seconds", "bind", "prepare"}, Operations: {"tuning"}}
+FURTHER_METHODS = {
+    Backend: {"capture", "mark", "seconds", "bind", "prepare", "prepared", "brought", "cell"},
+    Operations: {"tuning"},
+    StencilOperations: {"mean_links", "median_links", "search"},
+    ClusterOperations: {"residual"},
+}
 """Those that a backend need not have of its own."""
 
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
-    *("smooth", "smooth_norm", "two_sweeps", "interpolate_gather", "take", "certify"),
+    *("smooth", "smooth_norm", "two_sweeps", "interpolate_gather", "take", "certify", "residual_at"),
+    *("stencil_residual_at", "cell_source", "cell_energies"),
     *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add", "rows_put"),
     *(
         "clusters_roots",
@@ -103,6 +109,7 @@ FURTHER_KERNELS = {
         "clusters_sum",
         "clusters_cycle",
         "clusters_spread",
+        "links_logarithms",
         "links_median",
         "parts_begin",
         "parts_join",
@@ -116,8 +123,8 @@ FURTHER_KERNELS = {
     *("slab_condense", "slab_expand", "along_radius", "divergence", "subtract_gradient"),
     *("face_take", "face_charges", "face_products", "face_fields"),
 }
-"""Kernels without an operation of their own: passes with a reduction, other variants, half a level, sources,
-fast transforms and the systems that they leave, staggered grids, open faces."""
+"""Kernels without an operation of their own: passes with a reduction, other variants, half a level, sources, residuals
+at some nodes, periodic cells, fast transforms and the systems that they leave, staggered grids, open faces."""
 
 
 def arguments_of(function: Any) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from support.full_stencils import GRIDS, halvings, stencil_on
 from support.operators import random_array
 
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.stencils import median_of_slabs
+from poisson.backends.stencils import Waiting, in_turns, median_of_slabs
 from poisson.discrete import reference
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of, star
 from poisson.discrete.operator import Operator
@@ -392,6 +392,23 @@ def test_corrections_of_clusters_are_those_of_sparse_matrices(
     atol = 64 * np.finfo(dtype).eps * np.abs(wanted).max(initial=1.0)
     np.testing.assert_allclose(found.ravel(), u.ravel() + wanted, rtol=0, atol=atol)
     assert np.array_equal(found.ravel()[~z.any(axis=1)], u.ravel()[~z.any(axis=1)])
+
+
+def test_what_waits_in_turns_asks_for_all_before_it_waits() -> None:
+    """One that waits for nothing ends before the next one begins."""
+    told: list[str] = []
+
+    def waiting(name: str, times: int) -> Waiting[list[str]]:
+        given = []
+        for number in range(times):
+            told.append(f"{name} asks")
+            given.append((yield lambda number=number: told.append(f"{name} waits") or f"{name}{number}"))
+        told.append(f"{name} ends")
+        return given
+
+    found = in_turns([waiting("a", 0), waiting("b", 2), waiting("c", 1)])
+    assert found == [[], ["b0", "b1"], ["c0"]] and in_turns([]) == []
+    assert told == ["a ends", "b asks", "c asks", "b waits", "c waits", "b asks", "c ends", "b waits", "b ends"]
 
 
 def test_groups_that_nothing_holds_get_no_correction() -> None:

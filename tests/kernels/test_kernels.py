@@ -215,15 +215,20 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     between.galerkin(single.empty(bare.product.array_shape))
     clusters = Clusters(lattice, np.arange(9, dtype=np.int32), np.array([0, 9]), np.ones(1))
     backend.bind(clusters).correct_clusters(u, out)
+    backend.bind(clusters).residual(operations, u, f, out)
+    backend.bind(clusters).residual(backend.bind(Operator(lattice)), u, f, out)
     cycle = GraphCycle.of(Graph.of(*np.zeros((2, 0), dtype=int), np.zeros(0), np.ones(1)))
     backend.bind(replace(clusters, cycle=cycle)).correct_clusters(u, out)
     backend.bind(some_rows(lattice)).replace_rows(u, u, u)
     operations.clusters(0.1)
     operations.median_links((0,))
+    operations.mean_links((0,))
     links = Coefficients((u,) * lattice.dimension, None, (1.0, 1.0), (0.0, 0.0))
     backend.parts(Operator(lattice, coefficients=links), f)
     backend.star(Operator(lattice, coefficients=links), stencil.coefficients)
     backend.rough(lattice.array_shape)
+    cell = backend.cell(u, True, lattice.spacing)
+    cell.energies({0: cell.source(0)})
 
 
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:

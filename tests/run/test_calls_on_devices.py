@@ -4,6 +4,8 @@
 Covers poisson.run.loader and poisson.solvers.together.
 """
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -217,3 +219,20 @@ def test_how_often_a_call_waits_for_the_device(method: str, monkeypatch: pytest.
     solver.solve_many(fs)
     assert len(waits) == 4
     np.testing.assert_array_equal(again.u, kept[0][0].u)
+
+
+@pytest.mark.parametrize("precision", ["float64", "mixed"])
+def test_the_memory_of_a_solver_goes_with_it(precision: str) -> None:
+    """At once, and not when Python looks for cycles, though a source that was read where it lies is kept."""
+    problem = Problem.on_box((16, 9, 5), a=1.0 + source((5, 9, 16)) ** 2, boundary="periodic")
+    gc.collect()
+    gc.disable()
+    try:
+        solver = Solver(problem, "cg", "gpu", precision, preconditioner="multigrid", coarse="galerkin")
+        f = source((5, 9, 16))
+        kept = solver.solve(OnDevice(runtime_of(solver), f - f.mean())).u
+        setup = weakref.ref(solver._setup)
+        del solver
+        assert setup() is None and kept.shape == (5, 9, 16)
+    finally:
+        gc.enable()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The effective conductivity of periodic cells: against exact tensors, bounds, and another computation.
 
-Covers poisson.cli.averaging and poisson.run.voxels.
+Covers poisson.cli.averaging, poisson.run.voxels, poisson.backends.own_ways and poisson.backends.gpu.cells.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from conftest import BACKENDS
+from conftest import BACKENDS, emulated
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -20,9 +20,11 @@ from scipy.sparse.linalg import spsolve
 from support.places import ROOT
 
 import poisson
+from poisson.backends.numpy import NumpyBackend
 from poisson.case.examples import blobs, write_source
 from poisson.cli import main
 from poisson.errors import CaseError, OutputError, ResourceError
+from poisson.run.effective import HostCell
 
 PAIR = {0: 1.0, 1: 30.0}
 TIGHT: dict[str, Any] = {"rtol": 1e-9, "backend": "numpy"}
@@ -109,6 +111,40 @@ def test_mean_fluxes_of_a_direct_solver_agree(shape: tuple[int, ...], monkeypatc
         np.testing.assert_array_equal(found.tensor, found.tensor.T)
 
 
+@pytest.mark.parametrize("make", [emulated, pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("shape", [(41, 7), (5, 9, 37), (3, 6, 4)])
+@pytest.mark.parametrize("mean", ["harmonic", "arithmetic"])
+def test_sources_and_energies_on_a_device_are_those_on_the_host(make: Any, shape: tuple[int, ...], mean: Any) -> None:
+    """Of arrays with rows at other distances, of some potentials or all, and where a is 0."""
+    backend, rng, spacing = make(np.float64), np.random.default_rng(3), (0.3, 1.0, 2.5)[: len(shape)]
+    upper = [h * n for h, n in zip(spacing, shape[::-1], strict=True)]
+    a, *fields = rng.random((1 + len(shape), *shape))
+    a[a < 0.2] = 0.0
+    problem = poisson.Problem.on_box(shape[::-1], a=a, upper=upper, boundary="periodic", mean=mean)
+    values, *there = map(backend.from_host, (a, *fields))
+    host, device = HostCell(a, problem, 1), backend.cell(values, mean == "harmonic", spacing)
+    for axis in range(len(shape)):
+        expected = host.source(axis)
+        np.testing.assert_allclose(
+            backend.to_host(device.source(axis)), expected, rtol=0, atol=1e-14 * abs(expected).max()
+        )
+    for axes in (range(len(shape)), (1,)):
+        wanted = host.energies({axis: fields[axis] for axis in axes})
+        found = device.energies({axis: there[axis] for axis in axes})
+        assert found == pytest.approx(wanted, rel=1e-13) and list(found) == list(wanted)
+        assert device.energies({axis: there[axis] for axis in axes}) == found
+
+
+@pytest.mark.parametrize("make", [NumpyBackend, emulated, pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32])
+def test_labels_of_any_type_and_layout_are_brought_to_a_device(make: Any, dtype: Any) -> None:
+    backend, labels = make(np.float64), np.arange(120).reshape(4, 5, 6).astype(dtype)
+    for values in (labels, labels[::2, :, ::-1], np.asfortranarray(labels)):
+        found = backend.brought(values)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found if isinstance(found, np.ndarray) else found.get(), values)
+
+
 def test_errors_of_the_tensor_are_the_squares_of_those_of_the_solves() -> None:
     image = blobs((16, 16, 16), 3.0)
     exact = poisson.effective(image, PAIR, rtol=1e-10, backend="numpy").tensor
@@ -191,7 +227,7 @@ def test_nothing_conducts_where_no_voxel_has_a_phase_that_does(phases: dict[int,
 
 
 class Full:
-    """A module of arrays of a device without memory."""
+    """A backend with a device without memory."""
 
     def __getattr__(self, name: str) -> Any:
         raise ResourceError("the device has too little memory")
@@ -204,7 +240,7 @@ def test_an_image_that_does_not_fit_on_the_device_is_one_for_the_host(
     """Where `auto` chooses; a device that was asked for ends in one line."""
     image = blobs((16, 16), 3.0) + (phases is None)
     expected = poisson.effective(image, phases, backend="openmp")
-    monkeypatch.setattr("poisson.run.effective._module", lambda backend: Full() if backend != "openmp" else np)
+    monkeypatch.setattr("poisson.run.effective._device", lambda backend: Full() if backend != "openmp" else None)
     with pytest.raises(ResourceError, match="too little memory"):
         poisson.effective(image, phases, backend="gpu")
     with caplog.at_level("WARNING"):

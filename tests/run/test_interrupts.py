@@ -51,7 +51,7 @@ sys.exit(main(["solve", "cases/unit_square.toml", "--profile", "--backend=numpy"
 """
 
 
-PRODUCTS = "import poisson.solvers.multigrid.galerkin\nat(poisson.solvers.multigrid.galerkin, 'largest_eigenvalue')"
+PRODUCTS = "import poisson.solvers.multigrid.galerkin\nat(poisson.solvers.multigrid.galerkin, '_power_method')"
 
 
 def interrupted(forked: Forks, stage: str, path: Path) -> subprocess.CompletedProcess[str]:

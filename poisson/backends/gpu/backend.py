@@ -20,17 +20,18 @@ import numpy as np
 from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu import derivative as derivatives
 from poisson.backends.gpu.callers import TYPES, GivenArray, distances, lies_in_rows
+from poisson.backends.gpu.cells import GpuCell
 from poisson.backends.gpu.clusters import GpuClusters
 from poisson.backends.gpu.device_transforms import GpuTransforms
 from poisson.backends.gpu.eigenvectors import GpuEigenvectors
 from poisson.backends.gpu.grid_transfer import GpuInterpolation, GpuTransfer
 from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, Result, blocks_for, given, or_null, sizes
-from poisson.backends.gpu.marches import mask_of, masked
+from poisson.backends.gpu.marches import Gathering, mask_of, masked
 from poisson.backends.gpu.parts import find
 from poisson.backends.gpu.probe import GpuProbe
 from poisson.backends.gpu.rows import GpuRows
-from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
+from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE, WEIGHTS_SHAPE
 from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
 from poisson.backends.gpu.stencils import GpuStencil, GpuStencilTransfer, write_star
@@ -56,7 +57,7 @@ KEPT_NODES = 1 << 21
 and a recording that uses it need not be made again."""
 
 
-class GpuOperations(KrylovOperations, SmoothOperations):
+class GpuOperations(KrylovOperations, SmoothOperations, Gathering):
     """The operations of an operator."""
 
     backend: Launcher
@@ -83,6 +84,12 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         name = "residual" if result is None else "residual_norm"
         arguments = (u, or_null(f), r, *self.geometry)
         self.march("stencil", name, arguments, result, given(f), in_parts=True)
+
+    def residual_at(self, nodes: Any, u: Array, f: Array | None, r: Array) -> None:
+        shape, defines = WEIGHTS_SHAPE, (*given(f), *self.varying)
+        grid = blocks_for(nodes.size, shape.block_x * shape.block_y), 1, 1
+        arguments = (u, or_null(f), r, nodes, np.int32(nodes.size), *self.geometry)
+        self.backend.launch("stencil", "residual_at", shape, self.operator, grid, arguments, defines)
 
     def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
         name = "sweep" if result is None else "sweep_norm"
@@ -261,6 +268,10 @@ class GpuBackend(Launcher):
 
     def star(self, operator: Operator, out: Array) -> bool:
         return write_star(self, operator, out)
+
+    def cell(self, a: Any, harmonic: bool, spacing: tuple[float, ...]) -> GpuCell:
+        exact: Any = self.companion(np.float64)
+        return GpuCell(exact, a, harmonic, spacing)
 
     def staggered(self, cells: Staggered) -> Any:
         from poisson.backends.gpu.staggered import GpuStaggered

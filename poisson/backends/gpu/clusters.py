@@ -2,6 +2,7 @@
 """Strong clusters on the gpu backend: how they are found, and their correction."""
 
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,11 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array
 from poisson.backends.gpu.launch import Launcher, blocks_for
-from poisson.backends.gpu.marches import OperatorLauncher
+from poisson.backends.gpu.marches import Gathering, OperatorLauncher
 from poisson.backends.gpu.overlap import Grid
 from poisson.backends.gpu.shapes import WEIGHTS_SHAPE
 from poisson.backends.gpu.tables import on_device, tabulated, zeros
-from poisson.backends.stencils import ClusterOperations
+from poisson.backends.stencils import ClusterOperations, Waiting
 from poisson.discrete.clusters import DAMPING, LOOSE, Clusters
 from poisson.discrete.contracted import GraphCycle
 from poisson.discrete.operator import Operator
@@ -25,6 +26,9 @@ SMALL = 64
 """The most nodes of a small cluster."""
 PIECE = 4096
 """The nodes of a piece of a large cluster, which a block takes."""
+FEW = 16
+"""Where the nodes of groups are so small a part of all nodes, the residual is computed at these alone: one between
+others that are not wanted reads many times the memory that it shares in a pass, by count and not by measurement."""
 ROW_TEAM = 16
 """Threads of a node of a graph."""
 BEGIN, RESTRICT, SOLVE, SWEEP, SPREAD = range(5)
@@ -87,6 +91,13 @@ class GpuClusters(ClusterOperations):
             graphs = (cycle.starts, cycle.columns, cycle.links, cycle.excess, cycle.sweeps, cycle.groups, cycle.members)
             self._tables = tuple(on_device(backend, each) for each in (*graphs, inverse))
 
+    def residual(self, operations: Any, u: Array, f: Array, r: Array) -> None:
+        members = self._groups.members
+        if isinstance(operations, Gathering) and 0 < FEW * members <= self.clusters.lattice.nodes:
+            operations.residual_at(self._groups.nodes, u, f, r)
+        else:
+            super().residual(operations, u, f, r)
+
     def correct_clusters(self, r: Array, u: Array) -> None:
         groups = self._groups
         if self.clusters.cycle is not None:
@@ -148,7 +159,7 @@ Search = Generator[None, NDArray[np.uint64], Clusters]
 
 def find(
     backend: Launcher, lattice: Lattice, links: tuple[Any, ...], define: str, thresholds: Sequence[float], part: float
-) -> list[Clusters]:
+) -> Waiting[list[Clusters]]:
     """The clusters of `poisson.discrete.clusters.clusters_of` at each threshold, without leaving the device.
 
     `links`: the arguments nx, ny, nz, the mask of the slots, the coefficients and their pitch. `define`: the macro with
@@ -201,7 +212,7 @@ def find(
             except StopIteration as end:
                 found[number] = end.value
                 del searches[number]
-        known = backend.runtime.download(counts) if searches else None
+        known = (yield partial(backend.runtime.download, counts)) if searches else None
     return [found[number] for number in range(len(thresholds))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
@@ -60,6 +61,18 @@ class _Streams:
                 yield
         finally:
             self.now = self.main
+
+
+_idle: dict[int, list[_Streams]] = {}
+"""The streams of each device that no runtime has any more. CuPy keeps the memory of a stream for that stream: with new
+ones every solver would ask the driver for its arrays, which takes a device milliseconds, and they would add up."""
+
+
+def _streams_of(device: int) -> _Streams:
+    """Streams that nobody else uses."""
+    with suppress(IndexError):
+        return _idle.setdefault(device, []).pop()
+    return _Streams()
 
 
 NOTHING = 'extern "C" __global__ void poisson_nothing() {}'
@@ -125,6 +138,10 @@ class _LoadedKernel:
 _kernels: dict[tuple[int, Any], _LoadedKernel] = {}
 """The kernels that this process has loaded, by the device and their keys: to find one in CuPy's folder again, in a
 thread, would take every new solver part of a millisecond."""
+
+
+_prepared: dict[int, set[Any]] = {}
+"""For what the kernels of each device have been prepared in this process (`poisson.backends.base.Backend.prepared`)."""
 
 
 class _Replay:
@@ -248,10 +265,13 @@ class CupyRuntime:
         self.architecture = hip_name or f"sm_{self._device.compute_capability}"
         most = "MaxSharedMemoryPerBlock" if cp.cuda.runtime.is_hip else "MaxSharedMemoryPerBlockOptin"
         self.shared_bytes = int(self._device.attributes[most])
-        self._streams = _Streams()
+        self._streams = _streams_of(self._device.id)
+        weakref.finalize(self, _idle[self._device.id].append, self._streams).atexit = False
         self._stream = self._streams.main
         self._waiter = _Waiter()
         self._caller, self._released = (cp.cuda.Event(disable_timing=True) for _ in range(2))
+        self.in_order()  # what callers still do with memory of these streams that they have let go of comes first
+        self.prepared = _prepared.setdefault(self._device.id, set())
         ring = _rings.setdefault(self._device.id, Ring())
         self._staging = Staging(_StreamLink(self._device, self._stream, self._waiter), ring)
         if not _met:
@@ -282,6 +302,9 @@ class CupyRuntime:
     def allocate(self, count: int, dtype: np.dtype[Any]) -> Any:
         with self._stream:
             return cp.empty(count, dtype=dtype)
+
+    def clear(self, array: Any) -> None:
+        array.data.memset_async(0, array.nbytes, self._streams.now)
 
     def allocate_shared(self, count: int) -> tuple[Any, Any]:
         # Pinned memory of the host has one address for both; a read then costs a wait and no copy.

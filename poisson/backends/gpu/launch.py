@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -164,6 +164,12 @@ class Launcher(Backend):
         """
         self.runtime.upload(values, array)
 
+    def brought(self, values: NDArray[Any]) -> Any:
+        array = self.runtime.allocate(values.size, values.dtype).reshape(values.shape)
+        self.upload_into(values, array)
+        self.runtime.release()
+        return array
+
     def to_host(self, array: Array) -> NDArray[Any]:
         return self.runtime.download(array)
 
@@ -254,6 +260,12 @@ class Launcher(Backend):
         with self.shared.without_launches(reads):
             for call in calls:
                 call()
+
+    def prepared(self, like: Hashable) -> bool:
+        key = self.dtype, like
+        before = key in self.runtime.prepared
+        self.runtime.prepared.add(key)
+        return before
 
     @property
     def identity(self) -> Device:

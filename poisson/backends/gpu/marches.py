@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,14 @@ from poisson.backends.gpu.overlap import Cut, Grid
 from poisson.backends.gpu.shapes import MAX_BLOCKS, REDUCTION_SHAPE, Shape
 from poisson.backends.gpu.tables import Tables, tabulated
 from poisson.discrete.operator import Operator
+
+
+class Gathering(ABC):
+    """Operations that have the residual at some nodes alone, too."""
+
+    @abstractmethod
+    def residual_at(self, nodes: Any, u: Array, f: Array | None, r: Array) -> None:
+        """r = f − A u at nodes by their numbers in C order, an int32 array on the device; others keep their values."""
 
 
 class OperatorLauncher:

@@ -66,6 +66,8 @@ class Runtime(Protocol):
     """The version of the driver."""
     shared_bytes: int
     """The most shared memory that a block can have."""
+    prepared: set[Any]
+    """For what kernels have been prepared by runtimes of this process on the device."""
 
     def in_use(self) -> AbstractContextManager[Any]:
         """Within, the calling thread uses this device: which one is current is a thread's own matter."""
@@ -78,6 +80,9 @@ class Runtime(Protocol):
 
     def kept(self, key: Any) -> Kernel | None:
         """The kernel that is kept under a key, for launches of this runtime."""
+
+    def clear(self, array: Any) -> None:
+        """Fill an array that `allocate` has made with zeros, in order with the launches."""
 
     def holds(self, array: Any) -> bool:
         """Whether an array is one of `xp` in the device's memory."""

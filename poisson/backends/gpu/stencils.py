@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The operations of the gpu backend with operators of 9 and 27 points, and between grids by weights of each node."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -10,10 +11,10 @@ from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu.callers import TYPES
 from poisson.backends.gpu.clusters import find
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
-from poisson.backends.gpu.marches import OperatorLauncher
+from poisson.backends.gpu.marches import Gathering, OperatorLauncher
 from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE, Shape
 from poisson.backends.gpu.tables import on_device, tabulated, zeros
-from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations
+from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations, Waiting
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StarTables, StencilTransfer, offsets_of
 from poisson.discrete.operator import Operator
@@ -41,6 +42,9 @@ def write_star(backend: Launcher, operator: Operator, out: Array) -> bool:
 DIGITS = (52, 11), (41, 11), (30, 11), (19, 11), (8, 11), (0, 8)
 """The bit that each digit of a positive float64 number begins at, and its bits, from the highest to the lowest."""
 
+OF_SINGLE = *DIGITS[:3], (29, 1)
+"""The digits of a float32 number, as a float64 one."""
+
 SELECTION = 4 + 2048
 """The size of a Selection of medians.hip, in numbers of eight bytes."""
 
@@ -49,7 +53,7 @@ MOST_BLOCKS = 352
 as many as a device holds at once."""
 
 
-class GpuStencil(StencilOperations):
+class GpuStencil(StencilOperations, Gathering):
     """Launches of the kernels in full.hip."""
 
     backend: Launcher
@@ -65,6 +69,12 @@ class GpuStencil(StencilOperations):
 
     def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
         self._march("stencil_residual", (u, or_null(f), r, *self._geometry), result, "_norm", given(f))
+
+    def residual_at(self, nodes: Any, u: Array, f: Array | None, r: Array) -> None:
+        shape, defines = WEIGHTS_SHAPE, (*given(f), *self._defines)
+        grid = blocks_for(nodes.size, shape.block_x * shape.block_y), 1, 1
+        arguments = (u, or_null(f), r, nodes, np.int32(nodes.size), *self._geometry)
+        self.backend.launch("full", "stencil_residual_at", shape, self._nodes.operator, grid, arguments, defines)
 
     def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
         arguments = (u, or_null(f), out, *self._geometry, self.backend.real(omega))
@@ -86,29 +96,57 @@ class GpuStencil(StencilOperations):
         arguments = (z, or_null(before), out, q, *self._geometry, self.backend.real(beta))
         self._march("stencil_direction", arguments, result, "", given(before))
 
+    def mean_links(self, axes: Sequence[int]) -> list[float]:
+        shape, defines = WEIGHTS_SHAPE, (self._defines[0], "-DSECOND_SUM=1")
+        results, grid = [self.backend.reduction() for _ in axes], (self._blocks, 1, 1)
+        for arrays, result in zip(self._along(axes), results, strict=True):
+            arguments = (*self._links, np.int32(arrays))
+            self.backend.reduce(
+                "medians", "links_logarithms", shape, self._nodes.operator, grid, arguments, result, defines
+            )
+        return [math.exp(total / count) if count else 0.0 for total, count in self.backend.read_all(results)]
+
     def median_links(self, axes: Sequence[int]) -> list[float]:
         shape, operator, backend = WEIGHTS_SHAPE, self._nodes.operator, self.backend
-        nx, ny, nz, _, *coefficients = self._geometry[:6]
-        numbered = list(enumerate(self.stencil.offsets, start=1))
-        along = [sum(1 << number for number, offset in numbered if offset[axis]) for axis in axes]
-        masks = map(np.int32, (*along, 0, 0)[:3])
-        links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients, *masks)
-        grid = min(blocks_for(int(ny) * int(nz), shape.block_y), MOST_BLOCKS), len(along), 1
+        along, coefficients = self._along(axes), self.stencil.coefficients
+        links = (*self._links, *map(np.int32, (*along, 0, 0)[:3]))
+        grid = self._blocks, len(along), 1
         results = [backend.reduction() for _ in along]
         places = (*(result.argument for result in results), or_null(None), or_null(None))[:3]
         selections = zeros(backend, len(along) * SELECTION, np.uint64)
-        for shift, bits in DIGITS:
-            arguments = (*links, np.int32(shift), np.int32(bits), selections, *places)
+        single = (
+            coefficients is not None
+            and coefficients.dtype == np.float32
+            and all(each.bit_count() == 1 for each in along)
+        )
+        digits = OF_SINGLE if single else DIGITS
+        for digit in digits:
+            arguments = (*links, *map(np.int32, (*digit, digits[-1][0])), selections, *places)
             backend.launch("medians", "links_median", shape, operator, grid, arguments, self._defines[:1])
         return [sum(values) / 2.0 for values in backend.read_all(results)]
+
+    @property
+    def _links(self) -> tuple[Any, ...]:
+        """The arguments of kernels that read links one by one."""
+        nx, ny, nz, _, *coefficients = self._geometry[:6]
+        return nx, ny, nz, np.int32(mask(self.stencil)), *coefficients
+
+    @property
+    def _blocks(self) -> int:
+        """The blocks of kernels that find typical links."""
+        _, ny, nz = map(int, sizes(self._nodes.operator))
+        return min(blocks_for(ny * nz, WEIGHTS_SHAPE.block_y), MOST_BLOCKS)
+
+    def _along(self, axes: Sequence[int]) -> list[int]:
+        """The arrays of the links that go along each of some axes, a bit each."""
+        numbered = list(enumerate(self.stencil.offsets, start=1))
+        return [sum(1 << number for number, offset in numbered if offset[axis]) for axis in axes]
 
     def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         return self.clusters_at((threshold,), part)[0]
 
-    def clusters_at(self, thresholds: Sequence[float], part: float = 1.0) -> list[Clusters]:
-        nx, ny, nz, _, *coefficients = self._geometry[:6]
-        links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients)
-        return find(self.backend, self.stencil.lattice, links, self._defines[0], thresholds, part)
+    def search(self, thresholds: Sequence[float], part: float = 1.0) -> Waiting[list[Clusters]]:
+        return find(self.backend, self.stencil.lattice, self._links, self._defines[0], thresholds, part)
 
     def _march(
         self,

@@ -72,8 +72,7 @@ def tabulated(operator: Operator) -> tuple[str, ...]:
 def zeros(backend: Launcher, count: int, dtype: DTypeLike = np.float64) -> Any:
     """Zeros on the device, so many or one, in order with the launches; nothing is copied from the host."""
     array = backend.runtime.allocate(max(1, count), np.dtype(dtype))
-    with backend.runtime.in_order():
-        array.fill(0)
+    backend.runtime.clear(array)
     return array
 
 

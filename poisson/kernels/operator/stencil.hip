@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The operator on nodes: laplacian, boundary_conditions, residual and sweep.
+// The operator on nodes: laplacian, boundary_conditions, residual, residual_at and sweep.
 //
 // Options, beside those of the prelude and operator.h: KEPT (0: a residual is wanted for its norm alone), GIVEN (the
 // type of a source in the memory of the caller, which `certify` reads).
@@ -89,6 +89,31 @@ KERNEL poisson_laplacian(const real* __restrict__ u, real* __restrict__ out, OPE
 #endif
 }
 
+// A u at one node by the rules of the faces, and whether that is fixed.
+struct AppliedAlone {
+    real value;
+    bool fixed;
+};
+
+__device__ __forceinline__ AppliedAlone apply_alone(const Operator& a, const real* __restrict__ u, const Place& at) {
+    const index_t row = at.offset - at.i;
+    const real x_lower = u[row + below(at.i, a.nx, RULE_XL)];
+    const real x_upper = u[row + above(at.i, a.nx, RULE_XU)];
+    const real y_lower = u[at.offset + a.pitch * (below(at.j, a.ny, RULE_YL) - at.j)];
+    const real y_upper = u[at.offset + a.pitch * (above(at.j, a.ny, RULE_YU) - at.j)];
+    bool fixed = is_fixed(at.i, a.nx, RULE_XL, RULE_XU) || is_fixed(at.j, a.ny, RULE_YL, RULE_YU);
+    real z_lower = 0, z_upper = 0;
+#if DIMENSION == 3
+    z_lower = u[at.offset + a.pitch * a.ny * (below(at.k, a.nz, RULE_ZL) - at.k)];
+    z_upper = u[at.offset + a.pitch * a.ny * (above(at.k, a.nz, RULE_ZU) - at.k)];
+    fixed = fixed || is_fixed(at.k, a.nz, RULE_ZL, RULE_ZU);
+#endif
+    Links links;
+    load_lone(a, at, links);
+    const real au = apply_at(a, at, links, 0, u[at.offset], x_lower, x_upper, y_lower, y_upper, z_lower, z_upper);
+    return AppliedAlone{au, fixed || is_masked(links, 0)};
+}
+
 // out = A u at the nodes on the faces, by the rules of the faces; zero at fixed nodes, so that f - out is zero there.
 KERNEL poisson_boundary_conditions(const real* __restrict__ u, real* __restrict__ out, OPERATOR_PARAMETERS) {
     index_t node = (index_t)blockIdx.x * THREADS + threadIdx.x + BLOCK_X * threadIdx.y;
@@ -126,25 +151,20 @@ KERNEL poisson_boundary_conditions(const real* __restrict__ u, real* __restrict_
         return;
     }
 #endif
-    const index_t row = pitch * (j + (index_t)ny * k);
-    const real centre = u[row + i];
-    const real x_lower = u[row + below(i, nx, RULE_XL)];
-    const real x_upper = u[row + above(i, nx, RULE_XU)];
-    const real y_lower = u[row + i + pitch * (below(j, ny, RULE_YL) - j)];
-    const real y_upper = u[row + i + pitch * (above(j, ny, RULE_YU) - j)];
-    bool fixed = is_fixed(i, nx, RULE_XL, RULE_XU) || is_fixed(j, ny, RULE_YL, RULE_YU);
-    real z_lower = 0, z_upper = 0;
-#if DIMENSION == 3
-    z_lower = u[row + i + pitch * ny * (below(k, nz, RULE_ZL) - k)];
-    z_upper = u[row + i + pitch * ny * (above(k, nz, RULE_ZU) - k)];
-    fixed = fixed || is_fixed(k, nz, RULE_ZL, RULE_ZU);
-#endif
-    const Operator a = OPERATOR;
-    const Place at{row + i, i, j, k};
-    Links links;
-    load_lone(a, at, links);
-    const real au = apply_at(a, at, links, 0, centre, x_lower, x_upper, y_lower, y_upper, z_lower, z_upper);
-    out[row + i] = fixed || is_masked(links, 0) ? (real)0 : au;
+    const Place at{i + pitch * (j + (index_t)ny * k), i, j, k};
+    const AppliedAlone applied = apply_alone(OPERATOR, u, at);
+    out[at.offset] = applied.fixed ? (real)0 : applied.value;
+}
+
+// r = f - A u at some nodes, of which this has the numbers in C order; the others keep their values.
+KERNEL poisson_residual_at(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r,
+                           const int* __restrict__ nodes, int count, OPERATOR_PARAMETERS) {
+    const int place = blockIdx.x * THREADS + threadIdx.x + BLOCK_X * threadIdx.y;
+    if (place >= count) return;
+    const int number = nodes[place], line = number / nx, k = DIMENSION == 3 ? line / ny : 0;
+    const Place at{number - (index_t)nx * line + pitch * line, number - nx * line, line - ny * k, k};
+    const AppliedAlone applied = apply_alone(OPERATOR, u, at);
+    r[at.offset] = applied.fixed ? (real)0 : residual_of(SOURCE ? f[at.offset] : (real)0, applied.value);
 }
 
 // An array of the backend as a source; zero without one.

@@ -274,13 +274,32 @@ KERNEL poisson_clusters_join(const double* __restrict__ roots, int* labels, STEN
 // Give every node the smallest number of its cluster, and that one the number of its nodes.
 KERNEL poisson_clusters_label(int* labels, unsigned* sizes, int nx, int ny, int nz) {
     const Nodes nodes{nx, ny, nz};
-    NODE_OF_THREAD(nodes);
-    const int lane = threadIdx.x % 32, label = end_of<false>(labels, here);
-    if (label != here) put(labels + here, label);
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y * BLOCK_Y + threadIdx.y, k = blockIdx.z;
+    const bool there = i < nx && j < ny, first = threadIdx.x + threadIdx.y == 0;
+    const int lane = threadIdx.x % 32, none = nx * ny * nz;
+    __shared__ int least;
+    __shared__ unsigned count;
+    if (first) {
+        least = none;
+        count = 0;
+    }
+    int label = none;
+    if (there) {
+        const int here = number_of(nodes, i, j, k);
+        label = end_of<false>(labels, here);
+        if (label != here) put(labels + here, label);
+    }
     // The last lane of those with the same label counts them all.
     const int begin = begin_of_run(lane_below(label, 1) == label);
-    const bool goes_on = lane_above(label, 1) == label && lane < 31 && i + 1 < nx;
-    if (!goes_on) atomicAdd(sizes + label, (unsigned)(lane - begin + 1));
+    const bool goes_on = lane_above(label, 1) == label && lane < 31;
+    // A large cluster has nodes in most blocks, which would wait for one another: each counts those of its least label.
+    const bool counts = there && !goes_on;
+    __syncthreads();
+    if (counts && label < look(&least)) atomicMin(&least, label);
+    __syncthreads();
+    if (counts) atomicAdd(label == least ? &count : sizes + label, (unsigned)(lane - begin + 1));
+    __syncthreads();
+    if (first && least < none) atomicAdd(sizes + least, count);
 }
 
 // ---- lists of them, which are sorted afterwards: blocks append in any order

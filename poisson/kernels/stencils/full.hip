@@ -34,6 +34,30 @@ KERNEL poisson_stencil_residual_norm(const real* __restrict__ u, const real* __r
     stencil_residual<true>(u, f, r, STENCIL, partial, result);
 }
 
+// The nodes around one that is on no march, and A u there.
+__device__ __forceinline__ Around around_node(const Stencil& a, int i, int j, int k) {
+    Around around{beside(i, a.nodes.nx, RULE_XL, RULE_XU), beside(j, a.nodes.ny, RULE_YL, RULE_YU)};
+    if (DIMENSION == 3) around.z = beside(k, a.nodes.nz, RULE_ZL, RULE_ZU);
+    return around;
+}
+__device__ __forceinline__ Applied apply_alone(const Stencil& a, const Around& around, const real* u) {
+    return apply_at(a, around,
+                    [&](int x, int y, int z) { return u[around.x.at[x + 1] + a.pitch * around.row(a, y, z)]; });
+}
+
+// r = f - A u at some nodes, of which this has the numbers in C order; the others keep their values.
+KERNEL poisson_stencil_residual_at(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r,
+                                   const int* __restrict__ nodes, int count, STENCIL_PARAMETERS) {
+    const int place = blockIdx.x * THREADS + threadIdx.x + BLOCK_X * threadIdx.y;
+    if (place >= count) return;
+    const Stencil a = STENCIL;
+    const int number = nodes[place], line = number / nx, k = DIMENSION == 3 ? line / ny : 0;
+    const Place at{number - (index_t)nx * line + pitch * line, number - nx * line, line - ny * k, k};
+    const Applied applied = apply_alone(a, around_node(a, at.i, at.j, at.k), u);
+    const bool solves = !is_fixed_node(a.nodes, at.i, at.j, at.k) && applied.diagonal > 0;
+    r[at.offset] = residual_at(a, at, SOURCE ? f[at.offset] : (real)0, applied.value, solves);
+}
+
 template <bool NORM>
 __device__ __forceinline__ void stencil_sweep(const real* __restrict__ u, const real* __restrict__ f,
                                               real* __restrict__ out, const Stencil& a, real omega, double* partial,
@@ -64,10 +88,8 @@ KERNEL poisson_stencil_color_sweep(real* u, const real* __restrict__ f, STENCIL_
     const int i = 2 * (blockIdx.x * BLOCK_X + threadIdx.x) + (color & 1);
     const int j = 2 * (blockIdx.y * BLOCK_Y + threadIdx.y) + (color >> 1 & 1), k = 2 * blockIdx.z + (color >> 2);
     if (i >= nx || j >= ny || k >= nz || is_fixed_node(a.nodes, i, j, k)) return;
-    Around around{beside(i, nx, RULE_XL, RULE_XU), beside(j, ny, RULE_YL, RULE_YU)};
-    if (DIMENSION == 3) around.z = beside(k, nz, RULE_ZL, RULE_ZU);
-    const Applied applied =
-        apply_at(a, around, [&](int x, int y, int z) { return u[around.x.at[x + 1] + pitch * around.row(a, y, z)]; });
+    const Around around = around_node(a, i, j, k);
+    const Applied applied = apply_alone(a, around, u);
     const Place at{i + pitch * around.row(a, 0, 0), i, j, k};
     const bool solves = applied.diagonal > 0;
     const real r = residual_at(a, at, SOURCE ? f[at.offset] : (real)0, applied.value, solves);

@@ -86,5 +86,5 @@ __device__ __forceinline__ void settle(int* labels, int* joined, int node) {
     if (label == node) return;
     put(labels + node, label);
     put(joined + node, 1);
-    put(joined + label, 1);
+    if (joined[label] == 0) put(joined + label, 1);  // most threads find it there, and need not wait for one another
 }

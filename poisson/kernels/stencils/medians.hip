@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The medians of the links along axes, from their highest digits to their lowest: each launch counts, of the values
+// Typical links along axes: their geometric means, and their medians.
+//
+// The medians are found from their highest digits to their lowest: each launch counts, of the values
 // that begin with the digits so far, which digit comes next, and the last block of an axis says which one its median
 // has.
 //
@@ -55,10 +57,27 @@ __device__ __forceinline__ double sum_of_links(const StencilLinks& a, int arrays
     return total;
 }
 
-// The next digit of positive values, which begins at bit `shift` and has `bits` bits; the first one begins at FIRST.
+// The sum of the logarithms of positive values, and how many there are.
+KERNEL poisson_links_logarithms(STENCIL_LINKS_PARAMETERS, int arrays, double* partial, double* result) {
+    const StencilLinks a = STENCIL_LINKS;
+    double sum = 0, count = 0;
+    for (int row = blockIdx.x * BLOCK_Y + threadIdx.y; row < ny * nz; row += gridDim.x * BLOCK_Y) {
+        for (int i = threadIdx.x; i < nx; i += BLOCK_X) {
+            const double link = sum_of_links(a, arrays, i, row % ny, row / ny);
+            if (!(link > 0)) continue;
+            sum += log(link);
+            ++count;
+        }
+    }
+    reduce_grid(sum, count, partial, result);
+}
+
+// The next digit of positive values, which begins at bit `shift` and has `bits` bits; the first one begins at FIRST,
+// and the last one at `lowest`, below which all bits are zero.
 #define FIRST 52
 KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int arrays_0, int arrays_1, int arrays_2, int shift, int bits,
-                            unsigned long long* selections, double* result_0, double* result_1, double* result_2) {
+                            int lowest, unsigned long long* selections, double* result_0, double* result_1,
+                            double* result_2) {
     const StencilLinks a = STENCIL_LINKS;
     const int axis = blockIdx.y, arrays = axis == 0 ? arrays_0 : axis == 1 ? arrays_1 : arrays_2;
     Selection& selection = *(reinterpret_cast<Selection*>(selections) + axis);
@@ -127,6 +146,6 @@ KERNEL poisson_links_median(STENCIL_LINKS_PARAMETERS, int arrays_0, int arrays_1
         selection.begin[value] = found;
         selection.rank[value] = rank;
         selection.blocks = 0;
-        if (shift == 0) result[value] = of_bits(found);
+        if (shift == lowest) result[value] = of_bits(found << lowest);
     }
 }

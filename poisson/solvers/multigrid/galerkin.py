@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.stencils import in_turns
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, star
 from poisson.solvers.multigrid.hierarchy import LARGEST, MOST_NODES_DENSE, Level
 from poisson.solvers.spectrum import chebyshev_omegas, fill_free, rough_values
 
 if TYPE_CHECKING:
     from poisson.backends.base import Array, Backend, Operations
-    from poisson.backends.stencils import StencilOperations
+    from poisson.backends.stencils import ClusterOperations, StencilOperations, Waiting
     from poisson.discrete.clusters import Clusters
 
 Values = NDArray[np.float64]
@@ -110,44 +111,49 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         thresholds = BELOW + thresholds
     stencil = star(backend, operations.operator, store)
     scales = tuple(max(couplings) / operations.operator.couplings[offset.index(1)] for offset in stencil.offsets)
-    levels: list[Level] = []
     coefficients = operations.operator.coefficients
     least, most = coefficients.a_range if coefficients else (1.0, 1.0)
     rounds, spreads = most <= ROUNDED * least, _insulates(operations)
-    bound: Any = operations
-    large = joint = False
+    prepared = backend.prepared(("galerkin", stencil.lattice.rules, stencil.array_shape, store.dtype, len(thresholds)))
+    grids: list[tuple[StencilOperations, StencilTransfer]] = []
     while True:
         full = backend.bind(stencil)
-        bound = full if levels else operations
-        prepares = len(levels) < 2  # the grids below need no other kernels
+        prepares = not prepared and len(grids) < 2  # the grids below need no other kernels
         if prepares:
             backend.prepare(partial(full.median_links, (0,)), partial(full.clusters_at, thresholds))
         halved = halved_axes(full)
         if not any(halved):
             break
         plain = StencilTransfer(stencil, halved, gathers=backend.gathers(stencil.lattice, halved))
-        arrays = _arrays(before, len(levels), plain)
+        arrays = _arrays(before, len(grids), plain)
         transfer, product = _coarsened(
             backend, store, plain, *arrays, rounds=rounds, spreads=spreads, prepares=prepares
         )
-        nodes = stencil.lattice.whole.nodes
-        whole = backend.on_host and not stencil.lattice.divided and stencil.shape[0] <= MOST_IN_ROW
-        able = whole and not levels and stencil.dimension == 2 and nodes > LEAST_JOINT
-        winds = whole and not levels and stencil.dimension in WINDING and most >= CONTRAST * least
-        found = (
-            [] if joint else full.clusters_at(thresholds[:1] if able else thresholds, 1.0 if winds else LARGEST_PART)
-        )
-        scaled = not levels and max(scales, default=1.0) > ALIKE
-        even = backend.bind(replace(stencil, scales=scales)) if scaled else full
-        among = even.clusters_at(alike, 1.0 if winds else LARGEST_PART) if scaled else found
+        grids.append((full, transfer))
+        stencil = replace(transfer.coarse, coefficients=product)
+    large = joint = False
+
+    def groups(full: StencilOperations, finest: bool) -> Waiting[tuple[ClusterOperations, ...]]:
+        """The corrections of strong clusters of a level; those of the finest say how others are found."""
+        nonlocal large, joint
+        lattice, dimension = full.stencil.lattice, full.stencil.dimension
+        nodes, whole = lattice.whole.nodes, backend.on_host and not lattice.divided and lattice.shape[0] <= MOST_IN_ROW
+        able = whole and finest and dimension == 2 and nodes > LEAST_JOINT
+        winds = whole and finest and dimension in WINDING and most >= CONTRAST * least
+        scaled, most_part = finest and max(scales, default=1.0) > ALIKE, 1.0 if winds else LARGEST_PART
+        even = backend.bind(replace(full.stencil, scales=scales)) if scaled else full
+        found: list[Clusters] = []
+        if not joint:
+            found = yield from full.search(thresholds[:1] if able else thresholds, most_part)
+        among = (yield from even.search(alike, most_part)) if scaled else found
         thin = _winding(full, even, among[0]) if winds else None
         if winds:
             found, among = ([each.of_sizes(2, LARGEST_PART * nodes) for each in some] for some in (found, among))
         if scaled:
             found += among
-        if not levels:
+        if finest:
             count, members, squares = among[0].size
-            large = stencil.dimension == 2 and squares > LARGE * members
+            large = dimension == 2 and squares > LARGE * members
             many = count > MANY * nodes and members > COVERED * nodes
             joint = able and large and many
             large = large and nodes > PAYS and not joint
@@ -156,15 +162,24 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         elif able:
             found += full.clusters_at(thresholds[1:], LARGEST_PART)
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
-        groups = {each.size: each for each in found if each.size[0]}
-        clusters = [backend.bind(each) for each in (*groups.values(), *([thin] if thin else []))]
-        largest = largest_eigenvalue(full, prepares=prepares) if levels else LARGEST
-        stencil = replace(transfer.coarse, coefficients=product)
+        different = {each.size: each for each in found if each.size[0]}
+        return tuple(backend.bind(each) for each in (*different.values(), *([thin] if thin else [])))
+
+    # All of these wait for a device several times, and do so together.
+    corrections = [groups(full, number == 0) for number, (full, _) in enumerate(grids)]
+    powers = [_power_method(full, not prepared and number < 2) for number, (full, _) in enumerate(grids[1:], start=1)]
+    found: list[Any] = in_turns([*corrections, *powers])
+    clusters, largest = found[: len(grids)], [LARGEST, *found[len(grids) :]]
+    levels: list[Level] = []
+    for number, (fine, transfer) in enumerate(grids):
         # The finest stencil is not kept.
-        kept = transfer if levels else replace(transfer, fine=replace(transfer.fine, coefficients=None))
+        kept = transfer if number else replace(transfer, fine=replace(transfer.fine, coefficients=None))
+        bound: Any = fine if number else operations
         between: Any = backend.bind(kept)
-        twice = large and bool(levels) and stencil.lattice.whole.nodes > LEAST_TWICE[backend.on_host]
-        levels.append(Level(bound, between, SMOOTHED * largest, largest=largest, clusters=tuple(clusters), twice=twice))
+        twice = large and number > 0 and transfer.coarse.lattice.whole.nodes > LEAST_TWICE[backend.on_host]
+        ends = SMOOTHED * largest[number], largest[number]
+        levels.append(Level(bound, between, ends[0], largest=ends[1], clusters=clusters[number], twice=twice))
+    bound = full if grids else operations
     levels.append(Level(bound, None, LARGEST, clusters=()))
     return tuple(levels)
 
@@ -223,7 +238,7 @@ def halved_axes(operations: StencilOperations) -> tuple[bool, ...]:
     return halved
 
 
-def largest_eigenvalue(operations: StencilOperations, *, prepares: bool = True) -> float:
+def largest_eigenvalue(operations: StencilOperations) -> float:
     """A bound on the eigenvalues of D⁻¹A, nearly always, by the power method.
 
     Sizes are those in the inner product of V D, in which D⁻¹A is self-adjoint: they grow from step to step by no more
@@ -231,6 +246,10 @@ def largest_eigenvalue(operations: StencilOperations, *, prepares: bool = True) 
     is the Chebyshev polynomial on [0, b] multiply the part of a mode above 1.25 b by 1,100 and that of any below b by
     less than 1.
     """
+    return in_turns([_power_method(operations, prepares=True)])[0]
+
+
+def _power_method(operations: StencilOperations, prepares: bool) -> Waiting[float]:
     backend, stencil = operations.backend, operations.stencil
     v, r = rough_values(backend, stencil.lattice), backend.empty(stencil.array_shape)
     if prepares:
@@ -240,16 +259,16 @@ def largest_eigenvalue(operations: StencilOperations, *, prepares: bool = True) 
             partial(operations.sweep, v, None, r, 1.0),
             partial(operations.dot, v, r, backend.reduction()),
         )
-    bound = BEYOND * _growth(operations, v, r, STEPS)
+    bound = BEYOND * (yield from _growth(operations, v, r, STEPS))
     if bound == 0.0:
         return LARGEST
     for omega in chebyshev_omegas(0.0, bound, SWEEPS):
         operations.sweep(v, None, r, omega)
         v, r = r, v
-    return max(bound, _growth(operations, v, r, 2))
+    return max(bound, (yield from _growth(operations, v, r, 2)))
 
 
-def _growth(operations: StencilOperations, v: Array, r: Array, steps: int) -> float:
+def _growth(operations: StencilOperations, v: Array, r: Array, steps: int) -> Waiting[float]:
     """By how many times the last of some steps of the power method makes v larger; 0 if nothing of v is left."""
     backend = operations.backend
     places = [backend.reduction() for _ in range(2)]
@@ -258,7 +277,7 @@ def _growth(operations: StencilOperations, v: Array, r: Array, steps: int) -> fl
         operations.diagonal_solve(r, v, -1.0)
         if step >= steps - 2:
             operations.dot(v, r, places[step - steps])
-    sizes = [-size for size, _ in backend.read_all(places)]
+    sizes = [-size for size, _ in (yield partial(backend.read_all, places))]
     return math.sqrt(sizes[1] / sizes[0]) if sizes[0] > 0.0 else 0.0
 
 
@@ -352,20 +371,20 @@ def _coarsened(
     weights = kept if kept is not None and store.dtype == exact.dtype else exact.empty(plain.table.array_shape)
     product = store.empty(plain.product.array_shape) if product is None else product
     between = exact.bind(plain)
-    forming = exact.bind(replace(plain, weights=weights))
     if prepares:
+        forming = exact.bind(plain.weighted(weights))
         exact.prepare(partial(between.interpolation, weights, spreads), partial(forming.galerkin, product))
     between.interpolation(weights, spreads)
     single = store.dtype != exact.dtype
     two_bytes = kept is not None and kept.dtype.itemsize == 2
     rounded = between.rounded(weights, kept if two_bytes else None) if single and rounds else None
-    exact.bind(replace(plain, weights=weights if rounded is None else rounded)).galerkin(product)
+    exact.bind(plain.weighted(weights if rounded is None else rounded)).galerkin(product)
     if single and rounded is None:
         view = exact.view(weights)
         weights = store.assemble(
             plain.table.array_shape, lambda xp, start, stop: view[start:stop], None if two_bytes else kept
         )
-    return replace(plain, weights=weights if rounded is None else rounded), product
+    return plain.weighted(weights if rounded is None else rounded), product
 
 
 def _insulates(operations: Operations) -> bool:

@@ -139,5 +139,5 @@ class WithClusters:
 
     def _correct(self, clusters: Sequence[ClusterOperations], u: Array, f: Array, r: Array) -> None:
         for groups in clusters:
-            self._operations.residual(u, f, r)
+            groups.residual(self._operations, u, f, r)
             groups.correct_clusters(r, u)

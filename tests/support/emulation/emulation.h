@@ -257,6 +257,7 @@ static inline float fmax(float x, float y) { return __builtin_fmaxf(x, y); }
 static inline double fmax(double x, double y) { return __builtin_fmax(x, y); }
 static inline float exp(float x) { return __builtin_expf(x); }
 static inline double exp(double x) { return __builtin_exp(x); }
+static inline double log(double x) { return __builtin_log(x); }
 static inline double expm1(double x) { return __builtin_expm1(x); }
 static inline double asinh(double x) { return __builtin_asinh(x); }
 
@@ -271,6 +272,13 @@ static inline unsigned long long atomicAdd(unsigned long long* address, unsigned
 }
 
 static inline void atomicMin(unsigned long long* address, unsigned long long value) {
+    auto found = __atomic_load_n(address, __ATOMIC_ACQUIRE);
+    while (value < found &&
+           !__atomic_compare_exchange_n(address, &found, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+}
+
+static inline void atomicMin(int* address, int value) {
     auto found = __atomic_load_n(address, __ATOMIC_ACQUIRE);
     while (value < found &&
            !__atomic_compare_exchange_n(address, &found, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {

@@ -68,6 +68,7 @@ class EmulatedRuntime:
         self._link = EmulatedLink(self._memory)
         self._staging = Staging(self._link, Ring())
         self.late = late
+        self.prepared: set[Any] = set()
         self._is_apart = False
         self._put_off: list[Callable[[], None]] = []
 
@@ -96,6 +97,10 @@ class EmulatedRuntime:
     def allocate(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """Shape ``(count,)``, aligned to 256 bytes, full of NaN (integers: all bits set), with guards on both sides."""
         return self._memory.allocate(count, dtype)
+
+    def clear(self, array: NDArray[Any]) -> None:
+        """Fill an array with zeros."""
+        array.fill(0)
 
     def allocate_shared(self, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Values that the host sees as the kernels write them."""
