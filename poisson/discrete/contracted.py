@@ -64,6 +64,12 @@ class Graph(NamedTuple):
         """The node that each link stands at."""
         return np.repeat(np.arange(self.excess.size), np.diff(self.starts))
 
+    @property
+    def held(self) -> NDArray[np.float64]:
+        """The diagonal of G."""
+        found: NDArray[np.float64] = np.bincount(self.rows, self.links, self.excess.size) + self.excess
+        return found
+
 
 class Aggregated(NamedTuple):
     """A graph on aggregates of the nodes of another.
@@ -148,15 +154,14 @@ class GraphCycle:
         levels, inverse = [0], None
         while True:
             count, first, rows = graph.excess.size, levels[-1], graph.rows
-            held = np.bincount(rows, graph.links, count) + graph.excess
+            held = graph.held
             sizes = abs(held) + np.bincount(rows, abs(graph.links), count)
             sweeps = OMEGA / np.where(sizes > 0.0, sizes, np.inf)
             levels.append(first + count)
             table = np.diff(graph.starts), graph.columns + first, graph.links, graph.excess, sweeps
             none = np.zeros(0, np.int32)
             if count <= DENSE:
-                links = np.bincount(rows * count + graph.columns, graph.links, count**2)
-                inverse = _inverse(np.diag(held) - links.reshape(count, count))
+                inverse = inverse_of(graph)
             elif (coarse := aggregated(graph)).graph.excess.size < STALLED * count:
                 tables.append((*table, np.diff(coarse.groups), coarse.members + first))
                 graph = coarse.graph
@@ -170,11 +175,12 @@ class GraphCycle:
         return GraphCycle(tuple(levels), starts, ends, single[0], single[1], single[2], groups, within, inverse)
 
 
-def _inverse(graph: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The pseudo-inverse, of the graph scaled to a diagonal of 1."""
-    root = np.sqrt(graph.diagonal())
-    root = np.where(root > 0.0, root, 1.0)
-    values, vectors = np.linalg.eigh(graph / np.outer(root, root))
+def inverse_of(graph: Graph) -> NDArray[np.float64]:
+    """The pseudo-inverse, of the matrix scaled to a diagonal of 1."""
+    count, held = graph.excess.size, graph.held
+    links = np.bincount(graph.rows * count + graph.columns, graph.links, count**2).reshape(count, count)
+    root = np.sqrt(np.where(held > 0.0, held, 1.0))
+    values, vectors = np.linalg.eigh((np.diag(held) - links) / np.outer(root, root))
     kept = values > ROUNDING
     found: NDArray[np.float64] = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T / np.outer(root, root)
     return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu.callers import TYPES
-from poisson.backends.gpu.clusters import find
+from poisson.backends.gpu.clusters import Links, apart, find, together
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE, Shape
@@ -105,10 +105,22 @@ class GpuStencil(StencilOperations):
     def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         return self.clusters_at((threshold,), part)[0]
 
-    def clusters_at(self, thresholds: Sequence[float], part: float = 1.0) -> list[Clusters]:
+    def clusters_at(self, thresholds: Sequence[float], part: float = 1.0, large: int = 0) -> list[Clusters]:
+        return find(self.backend, self.stencil.lattice, self._links, thresholds, part, large=large)
+
+    def contracted_clusters(self, threshold: float, part: float = 1.0) -> Clusters:
+        return self.together(find(self.backend, self.stencil.lattice, self._links, (threshold,), part, fewest=1)[0])
+
+    def apart_together(self, clusters: Clusters, fewest: int) -> Clusters:
+        return self.together(apart(self.backend, clusters, fewest))
+
+    def together(self, clusters: Clusters) -> Clusters:
+        return together(self.backend, clusters, self._links)
+
+    @property
+    def _links(self) -> Links:
         nx, ny, nz, _, *coefficients = self._geometry[:6]
-        links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients)
-        return find(self.backend, self.stencil.lattice, links, self._defines[0], thresholds, part)
+        return Links((nx, ny, nz, np.int32(mask(self.stencil)), *coefficients), self._defines[0])
 
     def _march(
         self,

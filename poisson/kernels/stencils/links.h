@@ -20,6 +20,13 @@ struct StencilLinks {
 #define STENCIL_LINKS \
     StencilLinks { Nodes{nx, ny, nz}, offsets, coefficients, coefficients_pitch }
 
+// How many slots have links.
+__device__ __forceinline__ int slots_of(int offsets) {
+    int slots = 0;
+    for (; offsets; offsets &= offsets - 1) ++slots;
+    return slots;
+}
+
 // A neighbour of a node, the steps that lead there, and whether the link to it is kept at the node itself.
 struct Step {
     int i, j, k, x, y, z;

@@ -124,15 +124,12 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             backend, store, plain, *arrays, rounds=rounds, spreads=spreads, prepares=prepares
         )
         nodes = stencil.lattice.whole.nodes
-        whole = backend.on_host and not stencil.lattice.divided and stencil.shape[0] <= MOST_IN_ROW
+        whole = not stencil.lattice.divided and stencil.shape[0] <= MOST_IN_ROW
         able = whole and not levels and stencil.dimension == 2 and nodes > LEAST_JOINT
         winds = whole and not levels and stencil.dimension in WINDING and most >= CONTRAST * least
-        found = (
-            [] if joint else full.clusters_at(thresholds[:1] if able else thresholds, 1.0 if winds else LARGEST_PART)
-        )
+        asked = thresholds[:1] if able else thresholds
+        found = [] if joint else full.clusters_at(asked, LARGEST_PART, FEWEST if winds else 0)
         thin = _winding(full, found[0]) if winds else None
-        if winds:
-            found = [each.of_sizes(2, LARGEST_PART * nodes) for each in found]
         if not levels:
             count, members, squares = found[0].size
             large = stencil.dimension == 2 and squares > LARGE * members
@@ -163,21 +160,17 @@ def _winding(operations: StencilOperations, found: Clusters) -> Clusters | None:
     `found`: the groups at the weakest threshold, with others between them, which nearly always tell that it is not so.
     """
 
-    def winding(groups: Clusters, most: float) -> Clusters | None:
-        large = groups.of_sizes(FEWEST, math.inf)
-        (_, members, squares), nodes = large.size, large.lattice.nodes
-        if not (PART[0] * nodes < members < PART[1] * nodes and squares > MEAN * members):
-            return None
-        there = np.zeros(large.lattice.array_shape, dtype=bool)
-        there.flat[large.nodes] = True
-        along = [there.swapaxes(0, axis) for axis in range(there.ndim)]
-        beside = 2 * sum(np.count_nonzero(each[1:] & each[:-1]) for each in along)
-        return large if beside < most * members else None
+    def winding(groups: Clusters, most: float) -> bool:
+        assert groups.large is not None
+        (members, squares, beside), nodes = groups.large, groups.lattice.nodes
+        many = PART[0] * nodes < members < PART[1] * nodes
+        return many and squares > MEAN * members and beside < most * members
 
     among, alone = BESIDE
-    threshold = WINDING[operations.stencil.dimension]
-    large = winding(operations.clusters(threshold), alone) if winding(found, among) else None
-    return operations.together(large.apart) if large else None
+    if not winding(found, among):
+        return None
+    groups = operations.clusters_at((WINDING[operations.stencil.dimension],), 1.0, FEWEST)[0]
+    return operations.apart_together(groups, FEWEST) if winding(groups, alone) else None
 
 
 def refresh_galerkin(levels: Sequence[Level]) -> bool:
