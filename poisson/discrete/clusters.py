@@ -81,8 +81,8 @@ class Clusters:
         return Clusters(self.lattice, self.nodes[np.repeat(kept, sizes)], starts, self.factors[kept])
 
     def widths(self, fewest: int) -> tuple[int, int, int]:
-        """Of the groups, on the host, of so many members or more: their members, the sum of the squares of these for
-        each group, and how many of the nodes beside each are members of any, but for those around an axis.
+        """The members of the groups, on the host, that have so many or more, the sum of the squares of these for each
+        group, and how many of the nodes beside each member are members of any such group, but for those around an axis.
         """
         groups = self.of_sizes(fewest, math.inf)
         there = np.zeros(self.lattice.array_shape, dtype=bool)

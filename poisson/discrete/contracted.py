@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 OMEGA = 4.0 / 3.0
 """The damping of a sweep; D⁻¹ G has no eigenvalue above 1."""
 
-VISITS = 2
-"""The visits of each graph but the last from the one before it: aggregates alone correct too little."""
+TWICE = 3
+"""So many graphs behind the finest, but the last, have two visits from the one before it, because aggregates alone
+correct too little: fewer take more iterations, and more save few."""
 
 DENSE = 48
 """A graph of so many nodes is solved directly."""
@@ -83,7 +84,7 @@ class Aggregated(NamedTuple):
 
 
 def aggregates(graph: Graph) -> Aggregated:
-    """The graph on aggregates of nodes: roots have no neighbour in common, and every node joins one near it.
+    """The graph on aggregates of nodes: roots have no neighbour in common, and each node with links joins one near it.
 
     A node becomes a root if its number, in an order that has nothing to do with the grid, is the largest among those of
     nodes within two links that are still free.
@@ -98,23 +99,26 @@ def aggregates(graph: Graph) -> Aggregated:
         np.maximum.at(near, rows, values[beside])
         return near
 
-    free, roots = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
+    linked = np.diff(graph.starts) > 0
+    free, roots = linked.copy(), np.zeros(count, dtype=bool)
     while free.any():
         new = free & (largest_near(largest_near(np.where(free, order, 0))) == order)
         roots |= new
         free &= ~largest_near(largest_near(new))
     joined = largest_near(np.where(roots, np.cumsum(roots), 0))
     # The others have a neighbour that has joined; they follow the strongest link to one.
-    left = np.flatnonzero(joined == 0)
+    left = np.flatnonzero((joined == 0) & linked)
     entries = np.flatnonzero((joined[rows] == 0) & (joined[beside] > 0))
     entries = entries[np.lexsort((abs(graph.links[entries]), rows[entries]))]
     last = np.diff(rows[entries], append=-1) != 0
     aggregate = joined - 1
     aggregate[left] = joined[beside[entries[last]]] - 1
-    groups = np.append(0, np.cumsum(np.bincount(aggregate))).astype(np.int32)
-    excess: Any = np.bincount(aggregate, graph.excess)
+    of_linked = aggregate[linked]
+    groups = np.append(0, np.cumsum(np.bincount(of_linked))).astype(np.int32)
+    members = np.flatnonzero(linked)[np.argsort(of_linked, kind="stable")].astype(np.int32)
+    excess: Any = np.bincount(of_linked, graph.excess[linked])
     coarse = Graph.of(aggregate[rows], aggregate[beside], graph.links, excess)
-    return Aggregated(groups, np.argsort(aggregate, kind="stable").astype(np.int32), coarse)
+    return Aggregated(groups, members, coarse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +149,8 @@ class GraphCycle:
 
     def visits(self, level: int) -> int:
         """How often a graph is visited for each visit of the one before it: once where it is solved."""
-        return 1 if level == 0 or (level == len(self.levels) - 2 and self.inverse is not None) else VISITS
+        solved = level == len(self.levels) - 2 and self.inverse is not None
+        return 2 if 0 < level <= TWICE and not solved else 1
 
     @staticmethod
     def of(graph: Graph, aggregated: Callable[[Graph], Aggregated] = aggregates) -> GraphCycle:
@@ -156,13 +161,13 @@ class GraphCycle:
             count, first, rows = graph.excess.size, levels[-1], graph.rows
             held = graph.held
             sizes = abs(held) + np.bincount(rows, abs(graph.links), count)
-            sweeps = OMEGA / np.where(sizes > 0.0, sizes, np.inf)
+            sweeps = np.where(np.diff(graph.starts) > 0, OMEGA, 1.0) / np.where(sizes > 0.0, sizes, np.inf)
             levels.append(first + count)
             table = np.diff(graph.starts), graph.columns + first, graph.links, graph.excess, sweeps
             none = np.zeros(0, np.int32)
             if count <= DENSE:
                 inverse = inverse_of(graph)
-            elif (coarse := aggregated(graph)).graph.excess.size < STALLED * count:
+            elif 0 < (coarse := aggregated(graph)).graph.excess.size < STALLED * count:
                 tables.append((*table, np.diff(coarse.groups), coarse.members + first))
                 graph = coarse.graph
                 continue

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array
-from poisson.backends.gpu.graphs import THREADS, DeviceGraph, GraphCycles, Graphs, over_items, sort
+from poisson.backends.gpu.graphs import THREADS, DeviceGraph, GraphCycles, Graphs, none, over_items, sort
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.overlap import Grid
@@ -245,15 +245,14 @@ def together(backend: Launcher, clusters: Clusters, of_stencil: Links) -> Cluste
     operator, (links, define) = Operator(clusters.lattice), of_stencil
     groups: Groups = clusters.divided or _divided(backend, operator, clusters)
     graphs, empty = Graphs(backend), backend.runtime.allocate
-    numbers = empty(clusters.lattice.nodes, np.dtype(np.int32))
-    keys = empty(2 * int(links[3]).bit_count() * groups.members, np.dtype(np.int64))
-    excess = empty(groups.count, np.dtype(np.float64))
+    numbers = none(backend, clusters.lattice.nodes)
+    keys = empty(max(1, 2 * int(links[3]).bit_count() * groups.members), np.dtype(np.int64))
+    excess = empty(max(1, groups.count), np.dtype(np.float64))
 
     def launch(name: str, arguments: tuple[Any, ...]) -> None:
         blocks = (groups.teams + groups.pieces, 1, 1)
         backend.launch("clusters", f"clusters_{name}", WEIGHTS_SHAPE, operator, blocks, arguments, (define, *SIZES))
 
-    _over_items(backend, "unnumbered", operator, numbers.size, (numbers, np.int32(numbers.size)))
     launch("number", (numbers, *links[:3], *groups.arguments))
     launch("entries", (numbers, keys, *links, *groups.arguments))
     launch("excess", (numbers, excess, *links, *groups.arguments))

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from poisson.backends.gpu.launch import Launcher, blocks_for, or_null
 from poisson.backends.gpu.shapes import WEIGHTS_SHAPE, Shape
 from poisson.backends.gpu.tables import on_device, zeros
-from poisson.discrete.contracted import DENSE, OMEGA, STALLED, Graph, GraphCycle, inverse_of
+from poisson.discrete.contracted import DENSE, OMEGA, STALLED, TWICE, Graph, GraphCycle, inverse_of
 from poisson.discrete.operator import Operator
 
 THREADS = WEIGHTS_SHAPE.block_x * WEIGHTS_SHAPE.block_y
@@ -20,8 +20,10 @@ ROW_TEAM = 4
 """Threads of a node of a graph in the cycle."""
 WIDE_TEAM, WIDE = 16, 2.5
 """The same where nodes have more links than the second number, for their mean: some have hundreds."""
+TAIL_TEAM = 1
+"""The same in the block that has all visits of small graphs."""
 TAIL_SHAPE = Shape(32, 32, 1, resident=1)
-"""The shape of the block that has all visits of small graphs."""
+"""The shape of that block."""
 TAIL = 4096
 """Graphs of so many nodes or fewer, and those below them, have one launch for all of their visits: one that is solved
 directly at least."""
@@ -84,27 +86,27 @@ class Graphs:
         """The graph with its aggregates, and the next one; None where these are too many."""
         nodes, backend = np.int32(graph.nodes), self._backend
         ranks, near = (self._empty(graph.nodes, np.uint64) for _ in range(2))
-        joined, roots, own = (self._empty(graph.nodes, np.int32) for _ in range(3))
-        links = graph.starts, graph.columns
-        self._over("begin", graph.nodes, (ranks, joined, nodes))
-        counts, left = zeros(backend, 2, np.uint64), 1
+        roots, own = (self._empty(graph.nodes, np.int32) for _ in range(2))
+        links, joined = (graph.starts, graph.columns), none(backend, graph.nodes)
+        counts, left = zeros(backend, 3, np.uint64), 1
+        self._over("begin", graph.nodes, (graph.starts, ranks, nodes, counts[2:]))
         while left:
             with backend.runtime.in_order():
-                counts[1:].fill(0)
+                counts[1:2].fill(0)
             for number in range(PASSES):
                 self._over("near", graph.nodes, (ranks, near, *links, nodes))
                 asks = or_null(counts[1:] if number == PASSES - 1 else None)
                 self._over("choose", graph.nodes, (ranks, near, *links, nodes, roots, counts, asks))
-            found, left = map(int, backend.runtime.download(counts))
-        if found >= STALLED * graph.nodes:
+            found, left, linked = map(int, backend.runtime.download(counts))
+        if found == 0 or found >= STALLED * graph.nodes:
             return None
         sort(self._backend, roots[:found])
         self._over("join", found, (roots, np.int32(found), *links, joined))
         keys = self._empty(graph.nodes, np.int64)
         self._over("follow", graph.nodes, (joined, *links, graph.links, nodes, own, keys))
         sort(self._backend, keys)
-        members, groups = self._empty(graph.nodes, np.int32), self._empty(found + 1, np.int32)
-        self._over("members", graph.nodes + 1, (keys, nodes, members, groups))
+        members, groups = self._empty(linked, np.int32), self._empty(found + 1, np.int32)
+        self._over("members", linked + 1, (keys, np.int32(linked), members, groups))
         keys = self._empty(graph.columns.size, np.int64)
         self._over("entries", graph.columns.size, (own, graph.rows, graph.columns, np.int32(keys.size), keys))
         starts, rows, columns = self.rows_of(keys, found)
@@ -117,20 +119,21 @@ class Graphs:
 
     def _tables(self, graphs: list[DeviceGraph], inverse: Any) -> GraphCycle:
         """The tables of all graphs, one behind the other."""
-        levels = np.append(0, np.cumsum([graph.nodes for graph in graphs]))
-        entries = np.append(0, np.cumsum([graph.columns.size for graph in graphs]))
-        nodes, finest, members = int(levels[-1]), int(levels[1]), int(levels[-2])
-        sizes = {"starts": (nodes + 1, np.int32), "columns": (entries[-1], np.int32), "links": (entries[-1], np.float32),
-                 "excess": (nodes, np.float32), "sweeps": (nodes, np.float32),
-                 "groups": (nodes - finest + 1, np.int32), "members": (members, np.int32)}  # fmt: skip
-        tables = {name: self._empty(int(count), kind) for name, (count, kind) in sizes.items()}
+        linked = [0 if graph.members is None else graph.members.size for graph in graphs]
+        counts = [graph.nodes for graph in graphs], [graph.columns.size for graph in graphs], linked
+        levels, entries, members = (np.append(0, np.cumsum(each)) for each in counts)
+        nodes, finest = levels[-1], levels[1]
+        sizes = {"starts": nodes + 1, "columns": entries[-1], "links": entries[-1], "excess": nodes, "sweeps": nodes,
+                 "groups": nodes - finest + 1, "members": members[-1]}  # fmt: skip
+        single = "links", "excess", "sweeps"
+        tables = {name: self._empty(int(size), np.float32 if name in single else np.int32)
+                  for name, size in sizes.items()}  # fmt: skip
         for number, graph in enumerate(graphs):
-            last = number == len(graphs) - 1
-            aggregates = 0 if last else graphs[number + 1].nodes
-            places = levels[number], entries[number], levels[number + 1] - finest, levels[number]
             of_graph = graph.starts, graph.columns, graph.links, graph.excess, graph.groups, graph.members
-            arguments = (*(or_null(each) for each in of_graph), np.int32(graph.nodes))
-            arguments += np.int32(aggregates), np.float64(OMEGA), *map(np.int32, places), *tables.values()
+            aggregates = 0 if graph.groups is None else graphs[number + 1].nodes
+            places = levels[number], entries[number], levels[number + 1] - finest, members[number]
+            arguments = (*map(or_null, of_graph), *map(np.int32, (graph.nodes, aggregates, linked[number])))
+            arguments += np.float64(OMEGA), *map(np.int32, places), *tables.values()
             self._over("table", graph.nodes + 1, arguments)
         return GraphCycle(tuple(map(int, levels)), **tables, inverse=inverse)
 
@@ -155,6 +158,13 @@ def over_items(
     backend.launch(source, name, WEIGHTS_SHAPE, operator, (blocks_for(items, THREADS), 1, 1), arguments, defines)
 
 
+def none(backend: Launcher, count: int) -> Any:
+    """So many numbers of -1 on the device."""
+    numbers = backend.runtime.allocate(max(1, count), np.dtype(np.int32))[:count]
+    over_items(backend, "graphs", "graph_none", max(1, count), (numbers, np.int32(count)))
+    return numbers
+
+
 def sort(backend: Launcher, values: Any) -> None:
     """Sort whole numbers: any way to do it leaves the same order."""
     with backend.ordered():
@@ -171,7 +181,7 @@ class GraphCycles:
         tables = tuple(on_device(backend, each) for each in tables)
         self.sweeps, groups, members = tables[4:]
         inverse = np.zeros(1) if cycle.inverse is None else cycle.inverse.ravel()
-        parents, finest = backend.runtime.allocate(cycle.nodes, np.dtype(np.int32)), np.int32(cycle.levels[1])
+        parents, finest = none(backend, cycle.nodes), np.int32(cycle.levels[1])
         self._levels = on_device(backend, np.array(cycle.levels, np.int32))
         if count := cycle.nodes - cycle.levels[1]:
             over_items(backend, "graphs", "graph_parents", count, (groups, members, np.int32(count), finest, parents))
@@ -188,9 +198,9 @@ class GraphCycles:
         cycle = self._cycle
         last, visits = len(cycle.levels) - 2, cycle.visits(level)
         if cycle.levels[level + 1] - cycle.levels[level] <= TAIL:
-            numbers = last + 1, level, visits, int(cycle.inverse is not None)
+            numbers = last + 1, level, TWICE, int(cycle.inverse is not None)
             arguments = (*self._arguments, self._levels, *map(np.int32, numbers))
-            self._launch("visits", TAIL_SHAPE, 1, arguments)
+            self._launch("visits", TAIL_SHAPE, 1, TAIL_TEAM, arguments)
             return
         for number in range(visits):
             if number:
@@ -205,8 +215,8 @@ class GraphCycles:
     def _step(self, step: int, level: int) -> None:
         first, last = self._cycle.levels[level : level + 2]
         blocks = blocks_for(last - first, THREADS // self._team)
-        self._launch("step", WEIGHTS_SHAPE, blocks, (*self._arguments, *map(np.int32, (step, first, last))))
+        self._launch("step", WEIGHTS_SHAPE, blocks, self._team, (*self._arguments, *map(np.int32, (step, first, last))))
 
-    def _launch(self, name: str, shape: Shape, blocks: int, arguments: tuple[Any, ...]) -> None:
-        defines = (f"-DROW_TEAM={self._team}",)
+    def _launch(self, name: str, shape: Shape, blocks: int, team: int, arguments: tuple[Any, ...]) -> None:
+        defines = (f"-DROW_TEAM={team}",)
         self._backend.launch("graphs", f"graph_{name}", shape, None, (blocks, 1, 1), arguments, defines)

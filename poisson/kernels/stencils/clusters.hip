@@ -195,11 +195,6 @@ KERNEL poisson_clusters_spread(real* u, const double* __restrict__ values, int n
 
 // ---- the graph of clusters: poisson/kernels/stencils/graphs.hip goes on with it
 
-KERNEL poisson_clusters_unnumbered(int* __restrict__ numbers, int nodes) {
-    const index_t here = NUMBER_OF_THREAD;
-    if (here < nodes) numbers[here] = -1;
-}
-
 // The cluster of each node; those in none keep -1.
 KERNEL poisson_clusters_number(int* __restrict__ numbers, int nx, int ny, int nz, GROUPS_PARAMETERS) {
     const Groups groups = GROUPS((Nodes{nx, ny, nz}));

@@ -11,6 +11,12 @@
 #define ROW_TEAM 4
 #endif
 
+// No node has a number.
+KERNEL poisson_graph_none(int* __restrict__ numbers, int nodes) {
+    const index_t node = NUMBER_OF_THREAD;
+    if (node < nodes) numbers[node] = -1;
+}
+
 // ---- from entries to a graph: a key has the row of an entry in the upper half, and its column
 
 // The places in sorted keys at which one first comes.
@@ -33,16 +39,19 @@ KERNEL poisson_graph_rows(const index_t* __restrict__ keys, const int* __restric
     columns[at] = (int)(key & 0xffffffff);
 }
 
-// ---- aggregates: roots have no neighbour in common, and every node joins one near it
+// ---- aggregates: roots have no neighbour in common, and every node with a link joins one near it
 
 #define ROOT 0xffffffffffffffffull
 
-// The numbers of nodes in an order that has nothing to do with the grid.
-KERNEL poisson_graph_begin(count_t* __restrict__ ranks, int* __restrict__ joined, int nodes) {
+// The numbers of nodes in an order that has nothing to do with the grid; 0 for those without links. linked: how many
+// have some.
+KERNEL poisson_graph_begin(const int* __restrict__ starts, count_t* __restrict__ ranks, int nodes, count_t* linked) {
     const index_t node = NUMBER_OF_THREAD;
-    if (node >= nodes) return;
-    ranks[node] = (count_t)node * 0x9e3779b97f4a7c15ull + 1;
-    joined[node] = -1;
+    const bool has_links = node < nodes && starts[node] < starts[node + 1];
+    if (node < nodes) ranks[node] = has_links ? (count_t)node * 0x9e3779b97f4a7c15ull + 1 : 0;
+    __shared__ double slot[2];
+    reduce_block(has_links, 0, slot);
+    if (threadIdx.x + threadIdx.y == 0) atomicAdd(linked, (count_t)slot[0]);
 }
 
 __device__ __forceinline__ count_t largest_near(const count_t* __restrict__ values, index_t node,
@@ -102,10 +111,10 @@ KERNEL poisson_graph_follow(const int* __restrict__ joined, const int* __restric
         own = beside;
     }
     aggregates[node] = own;
-    keys[node] = (index_t)own << 32 | node;
+    keys[node] = own < 0 ? NO_KEY : (index_t)own << 32 | node;
 }
 
-// The members of each aggregate, from sorted keys.
+// The members of each aggregate, from the sorted keys of so many nodes.
 KERNEL poisson_graph_members(const index_t* __restrict__ keys, int nodes, int* __restrict__ members,
                              int* __restrict__ groups) {
     const index_t at = NUMBER_OF_THREAD;
@@ -161,16 +170,17 @@ KERNEL poisson_graph_links(const int* __restrict__ groups, const int* __restrict
 KERNEL poisson_graph_table(const int* __restrict__ starts, const int* __restrict__ columns,
                            const double* __restrict__ links, const double* __restrict__ excess,
                            const int* __restrict__ groups, const int* __restrict__ members, int nodes, int aggregates,
-                           double omega, int first_node, int first_entry, int first_aggregate, int first_member,
-                           int* __restrict__ all_starts, int* __restrict__ all_columns, float* __restrict__ all_links,
-                           float* __restrict__ all_excess, float* __restrict__ all_sweeps, int* __restrict__ all_groups,
+                           int linked, double omega, int first_node, int first_entry, int first_aggregate,
+                           int first_member, int* __restrict__ all_starts, int* __restrict__ all_columns,
+                           float* __restrict__ all_links, float* __restrict__ all_excess,
+                           float* __restrict__ all_sweeps, int* __restrict__ all_groups,
                            int* __restrict__ all_members) {
     const index_t at = NUMBER_OF_THREAD;
     if (at > nodes) return;
     all_starts[first_node + at] = first_entry + starts[at];
     if (at <= aggregates) all_groups[first_aggregate + at] = first_member + (aggregates ? groups[at] : 0);
     if (at == nodes) return;
-    if (aggregates) all_members[first_member + at] = first_node + members[at];
+    if (at < linked) all_members[first_member + at] = first_node + members[at];
     double held = 0, sizes = 0;
     for (int entry = starts[at]; entry < starts[at + 1]; ++entry) {
         held += links[entry];
@@ -180,10 +190,10 @@ KERNEL poisson_graph_table(const int* __restrict__ starts, const int* __restrict
     }
     sizes += fabs(held + excess[at]);
     all_excess[first_node + at] = (float)excess[at];
-    all_sweeps[first_node + at] = sizes > 0 ? (float)(omega / sizes) : 0.0f;
+    all_sweeps[first_node + at] = sizes > 0 ? (float)((starts[at] < starts[at + 1] ? omega : 1.0) / sizes) : 0.0f;
 }
 
-// The aggregate of each node of all graphs but the last.
+// The aggregate of each node that has one, of all graphs.
 KERNEL poisson_graph_parents(const int* __restrict__ groups, const int* __restrict__ members, int count, int first,
                              int* __restrict__ parents) {
     const index_t at = NUMBER_OF_THREAD;
@@ -228,7 +238,10 @@ struct Cycle {
         double sum = 0;
         const auto before = [&](int other) { return x[other]; };
         const auto again = [&](int other) { return y[other]; };
-        const auto corrected = [&](int other) { return x[other] + y[parents[other]]; };
+        const auto corrected = [&](int other) {
+            const int parent = parents[other];
+            return parent < 0 ? x[other] : x[other] + y[parent];
+        };
         if (step == RESTRICT) {
             for (int place = groups[node - finest] + lane; place < groups[node - finest + 1]; place += ROW_TEAM)
                 sum += left(members[place], 0, 1, before);
@@ -265,8 +278,9 @@ KERNEL poisson_graph_step(CYCLE_PARAMETERS, int step, int first, int last) {
     cycle.visit(step, node < last ? node : first, first, last, lane, node < last);
 }
 
-// All visits of a graph, and of those below it, from the first sweep on: by one block.
-KERNEL poisson_graph_visits(CYCLE_PARAMETERS, const int* __restrict__ levels, int graphs, int top, int visits,
+// All visits of a graph, and of those below it, from the first sweep on: by one block. Graphs but the first are visited
+// twice down to the number `twice`, and once below.
+KERNEL poisson_graph_visits(CYCLE_PARAMETERS, const int* __restrict__ levels, int graphs, int top, int twice,
                             int solved) {
     const Cycle cycle = CYCLE;
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y, lane = thread % ROW_TEAM;
@@ -283,8 +297,7 @@ KERNEL poisson_graph_visits(CYCLE_PARAMETERS, const int* __restrict__ levels, in
         run(SOLVE, top);
         return;
     }
-    // Of each graph one bit says whether this is its last visit.
-    for (int level = top, lasts = visits == 1 ? 1 << top : 0;;) {
+    for (int level = top, again = 0;;) {  // again: a bit for each graph in its second visit
         if (level < bottom) {
             run(RESTRICT, ++level);
             continue;
@@ -294,11 +307,11 @@ KERNEL poisson_graph_visits(CYCLE_PARAMETERS, const int* __restrict__ levels, in
             run(SOLVE, level + 1);
         }
         run(solved ? RETURN : SWEEP, level);
-        for (; lasts >> level & 1; run(RETURN, level)) {
+        for (; level == 0 || level > twice || again >> level & 1; run(RETURN, level)) {
             if (level == top) return;
-            lasts &= ~(1 << level--);
+            again &= ~(1 << level--);
         }
-        lasts |= 1 << level;
+        again |= 1 << level;
         run(AGAIN, level);
     }
 }
