@@ -25,7 +25,7 @@ TWICE = 3
 """So many graphs behind the finest, but the last, have two visits from the one before it, because aggregates alone
 correct too little: fewer take more iterations, and more save few."""
 
-DENSE = 48
+DENSE = 150
 """A graph of so many nodes is solved directly."""
 
 STALLED = 0.7

@@ -241,13 +241,15 @@ def apart(backend: Launcher, clusters: Clusters, fewest: int) -> Clusters:
 
 
 def together(backend: Launcher, clusters: Clusters, of_stencil: Links) -> Clusters:
-    """The clusters with a cycle for their graph, as `poisson.discrete.clusters.together` makes it."""
+    """The clusters, if any, with a cycle for their graph, as `poisson.discrete.clusters.together` makes it."""
+    if not clusters.count:
+        return clusters
     operator, (links, define) = Operator(clusters.lattice), of_stencil
     groups: Groups = clusters.divided or _divided(backend, operator, clusters)
     graphs, empty = Graphs(backend), backend.runtime.allocate
     numbers = none(backend, clusters.lattice.nodes)
-    keys = empty(max(1, 2 * int(links[3]).bit_count() * groups.members), np.dtype(np.int64))
-    excess = empty(max(1, groups.count), np.dtype(np.float64))
+    keys = empty(max(1, 2 * int(links[3]).bit_count()) * groups.members, np.dtype(np.int64))
+    excess = empty(groups.count, np.dtype(np.float64))
 
     def launch(name: str, arguments: tuple[Any, ...]) -> None:
         blocks = (groups.teams + groups.pieces, 1, 1)

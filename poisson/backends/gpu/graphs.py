@@ -20,11 +20,11 @@ ROW_TEAM = 4
 """Threads of a node of a graph in the cycle."""
 WIDE_TEAM, WIDE = 16, 2.5
 """The same where nodes have more links than the second number, for their mean: some have hundreds."""
-TAIL_TEAM = 1
+TAIL_TEAM = 4
 """The same in the block that has all visits of small graphs."""
 TAIL_SHAPE = Shape(32, 32, 1, resident=1)
 """The shape of that block."""
-TAIL = 4096
+TAIL = 2400
 """Graphs of so many nodes or fewer, and those below them, have one launch for all of their visits: one that is solved
 directly at least."""
 RESTRICT, AGAIN, SWEEP, RETURN = range(4)
@@ -88,16 +88,13 @@ class Graphs:
         ranks, near = (self._empty(graph.nodes, np.uint64) for _ in range(2))
         roots, own = (self._empty(graph.nodes, np.int32) for _ in range(2))
         links, joined = (graph.starts, graph.columns), none(backend, graph.nodes)
-        counts, left = zeros(backend, 3, np.uint64), 1
+        counts, settled, linked = zeros(backend, 3, np.uint64), 0, graph.nodes
         self._over("begin", graph.nodes, (graph.starts, ranks, nodes, counts[2:]))
-        while left:
-            with backend.runtime.in_order():
-                counts[1:2].fill(0)
-            for number in range(PASSES):
+        while settled < linked:
+            for _ in range(PASSES):
                 self._over("near", graph.nodes, (ranks, near, *links, nodes))
-                asks = or_null(counts[1:] if number == PASSES - 1 else None)
-                self._over("choose", graph.nodes, (ranks, near, *links, nodes, roots, counts, asks))
-            found, left, linked = map(int, backend.runtime.download(counts))
+                self._over("choose", graph.nodes, (ranks, near, *links, nodes, roots, counts))
+            found, settled, linked = map(int, backend.runtime.download(counts))
         if found == 0 or found >= STALLED * graph.nodes:
             return None
         sort(self._backend, roots[:found])

@@ -43,15 +43,20 @@ KERNEL poisson_graph_rows(const index_t* __restrict__ keys, const int* __restric
 
 #define ROOT 0xffffffffffffffffull
 
+// Adds how many threads count to a number. Every thread of the block must call it.
+__device__ __forceinline__ void count(bool counts, count_t* number) {
+    __shared__ double slot[2];
+    reduce_block(counts, 0, slot);
+    if (threadIdx.x + threadIdx.y == 0 && slot[0] > 0) atomicAdd(number, (count_t)slot[0]);
+}
+
 // The numbers of nodes in an order that has nothing to do with the grid; 0 for those without links. linked: how many
 // have some.
 KERNEL poisson_graph_begin(const int* __restrict__ starts, count_t* __restrict__ ranks, int nodes, count_t* linked) {
     const index_t node = NUMBER_OF_THREAD;
     const bool has_links = node < nodes && starts[node] < starts[node + 1];
     if (node < nodes) ranks[node] = has_links ? (count_t)node * 0x9e3779b97f4a7c15ull + 1 : 0;
-    __shared__ double slot[2];
-    reduce_block(has_links, 0, slot);
-    if (threadIdx.x + threadIdx.y == 0) atomicAdd(linked, (count_t)slot[0]);
+    count(has_links, linked);
 }
 
 __device__ __forceinline__ count_t largest_near(const count_t* __restrict__ values, index_t node,
@@ -71,18 +76,18 @@ KERNEL poisson_graph_near(const count_t* __restrict__ ranks, count_t* __restrict
 }
 
 // A free node is left without a rank where a root is near it, and becomes a root where no other free one has a larger
-// rank. `length`: of the list of roots. `left`, if given: how many are still free.
+// rank. counts: the roots, and all nodes that are no longer free.
 KERNEL poisson_graph_choose(count_t* __restrict__ ranks, const count_t* __restrict__ near,
                             const int* __restrict__ starts, const int* __restrict__ columns, int nodes, int* roots,
-                            count_t* length, count_t* left) {
+                            count_t* counts) {
     const index_t node = NUMBER_OF_THREAD;
     const count_t rank = node < nodes ? ranks[node] : 0;
     const bool free = rank != 0 && rank != ROOT;
     const count_t largest = free ? largest_near(near, node, starts, columns) : 0;
     const bool is_root = free && largest == rank, covered = free && largest == ROOT;
     if (is_root || covered) ranks[node] = is_root ? ROOT : 0;
-    append(is_root, (int)node, roots, length);
-    if (left && free && !is_root && !covered) atomicAdd(left, (count_t)1);
+    append(is_root, (int)node, roots, counts);
+    count(is_root || covered, counts + 1);
 }
 
 // Each root and its neighbours have its number.
