@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array
-from poisson.backends.gpu.graphs import THREADS, DeviceGraph, GraphCycles, Graphs, none, over_items, sort
+from poisson.backends.gpu.graphs import THREADS, DeviceCycle, DeviceGraph, Graphs, none, over_items, sort
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.overlap import Grid
@@ -77,7 +77,7 @@ class GpuClusters(ClusterOperations):
         self._factors = on_device(backend, clusters.factors)
         self._corrections = zeros(backend, self._groups.pieces)
         self._geometry = (*nodes.constants[:4], *self._groups.arguments, *nodes.widths)
-        self._cycle = None if clusters.cycle is None else GraphCycles(backend, clusters.cycle)
+        self._cycle = None if clusters.cycle is None else DeviceCycle(backend, clusters.cycle)
 
     def correct_clusters(self, r: Array, u: Array) -> None:
         groups = self._groups

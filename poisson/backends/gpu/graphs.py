@@ -18,14 +18,14 @@ from poisson.discrete.operator import Operator
 THREADS = WEIGHTS_SHAPE.block_x * WEIGHTS_SHAPE.block_y
 ROW_TEAM = 4
 """Threads of a node of a graph in the cycle."""
-WIDE_TEAM, WIDE = 16, 2.5
+WIDE_TEAM, WIDE = 16, 3.0
 """The same where nodes have more links than the second number, for their mean: some have hundreds."""
 TAIL_TEAM = 4
 """The same in the block that has all visits of small graphs."""
 TAIL_SHAPE = Shape(32, 32, 1, resident=1)
 """The shape of that block."""
 TAIL = 2400
-"""Graphs of so many nodes or fewer, and those below them, have one launch for all of their visits: one that is solved
+"""A graph of so many nodes or fewer, and those below it, have one launch for all of their visits: one that is solved
 directly at least."""
 RESTRICT, AGAIN, SWEEP, RETURN = range(4)
 """The steps of a cycle that are launches, as graphs.hip counts them."""
@@ -156,7 +156,7 @@ def over_items(
 
 
 def none(backend: Launcher, count: int) -> Any:
-    """So many numbers of -1 on the device."""
+    """Numbers of -1 on the device, so many."""
     numbers = backend.runtime.allocate(max(1, count), np.dtype(np.int32))[:count]
     over_items(backend, "graphs", "graph_none", max(1, count), (numbers, np.int32(count)))
     return numbers
@@ -168,7 +168,7 @@ def sort(backend: Launcher, values: Any) -> None:
         values.sort()
 
 
-class GraphCycles:
+class DeviceCycle:
     """Launches of the kernels in graphs.hip that are a cycle: `correct` leads from f and x to y."""
 
     def __init__(self, backend: Launcher, cycle: GraphCycle) -> None:
