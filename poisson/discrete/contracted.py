@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 OMEGA = 4.0 / 3.0
 """The damping of a sweep; D⁻¹ G has no eigenvalue above 1."""
 
-TWICE = 3
-"""So many graphs behind the finest, but the last, have two visits from the one before it, because aggregates alone
-correct too little: fewer take more iterations, and more save few."""
+TWICE = 4
+"""The last of the graphs that have two visits from the one before them, unless one is solved: aggregates alone correct
+too little. Fewer take more iterations, and more save few."""
 
 DENSE = 150
 """A graph of so many nodes is solved directly."""

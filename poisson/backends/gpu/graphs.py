@@ -59,7 +59,7 @@ class Graphs:
     def rows_of(self, keys: Any, nodes: int) -> tuple[Any, Any, Any]:
         """The starts, rows and columns of a graph from the keys of its links, which are sorted here."""
         sort(self._backend, keys)
-        heads, length = self._empty(keys.size, np.int32), zeros(self._backend, 1, np.uint64)
+        heads, length = self._empty(keys.size, np.int64), zeros(self._backend, 1, np.uint64)
         self._over("heads", keys.size, (keys, np.int64(keys.size), heads, length))
         count = int(self._backend.runtime.download(length)[0])
         sort(self._backend, heads[:count])

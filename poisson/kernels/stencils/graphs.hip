@@ -20,14 +20,14 @@ KERNEL poisson_graph_none(int* __restrict__ numbers, int nodes) {
 // ---- from entries to a graph: a key has the row of an entry in the upper half, and its column
 
 // The places in sorted keys at which one first comes.
-KERNEL poisson_graph_heads(const index_t* __restrict__ keys, index_t count, int* heads, count_t* length) {
+KERNEL poisson_graph_heads(const index_t* __restrict__ keys, index_t count, index_t* heads, count_t* length) {
     const index_t at = NUMBER_OF_THREAD;
     const bool is_head = at < count && keys[at] != NO_KEY && (at == 0 || keys[at] != keys[at - 1]);
-    append(is_head, (int)at, heads, length);
+    append(is_head, at, heads, length);
 }
 
 // The entries of a graph, from sorted keys and their heads.
-KERNEL poisson_graph_rows(const index_t* __restrict__ keys, const int* __restrict__ heads, int entries, int nodes,
+KERNEL poisson_graph_rows(const index_t* __restrict__ keys, const index_t* __restrict__ heads, int entries, int nodes,
                           int* __restrict__ starts, int* __restrict__ rows, int* __restrict__ columns) {
     const index_t at = NUMBER_OF_THREAD;
     if (at > entries) return;

@@ -69,7 +69,7 @@ WINDING, FEWEST, CONTRAST, PART, MEAN, BESIDE = {2: 0.24, 3: 0.2}, 30, 9999.0, (
 more have a part of all nodes between these two, are so large, for the mean of their nodes, and so thin that these have
 fewer neighbours of theirs than the last number, one phase percolates along winding paths, which no coarse grid sees.
 Then their nodes have a cycle of their own on the finest grid: spots of 10⁶ on 31% of 129³ nodes take 48 iterations
-instead of 279, on 59% of 1025² 52 instead of 295. Thicker phases take few iterations without it."""
+instead of 282, on 59% of 1025² 51 instead of 143. Thicker phases take few iterations without it."""
 
 ROUNDED = 1e8
 """Weights may be rounded up to jumps of this size: with 1e9 and 1e12 that took a fifth more iterations and twice as
