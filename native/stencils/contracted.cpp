@@ -167,7 +167,7 @@ public:
           row(g.nodes) {}
     explicit operator bool() const { return order && joined && aggregate && near && row; }
 
-    // The aggregate of each node, from 1 on; how many there are.
+    // The aggregate of each node, from 1 on, or 0 for one without links; how many there are.
     int32_t find() {
         const auto mixed = [](int32_t n) { return uint64_t(n) * 0x9E3779B97F4A7C15u; };
         for (int32_t n = 0; n < g.nodes; ++n) order[n] = n;
@@ -178,7 +178,7 @@ public:
         std::fill_n(joined.get(), g.nodes, 0);
         for (int64_t place = 0; place < g.nodes; ++place) {
             const int32_t n = order[place];
-            bool free = !near[n];
+            bool free = !near[n] && g.starts[n] < g.starts[n + 1];
             for (int32_t entry = g.starts[n]; free && entry < g.starts[n + 1]; ++entry) free = !near[g.columns[entry]];
             if (!free) continue;
             joined[n] = near[n] = 1;
@@ -207,9 +207,10 @@ public:
     void write(int32_t count, int32_t* groups, int32_t* members, int32_t* starts, int32_t* columns, double* links,
                double* excess) {
         std::fill_n(groups, count + 1, 0);
-        for (int32_t n = 0; n < g.nodes; ++n) ++groups[aggregate[n]];
+        for (int32_t n = 0; n < g.nodes; ++n) groups[aggregate[n]] += aggregate[n] > 0;
         for (int32_t n = 0; n < count; ++n) groups[n + 1] += groups[n];
-        for (int32_t n = 0; n < g.nodes; ++n) members[groups[aggregate[n] - 1]++] = n;
+        for (int32_t n = 0; n < g.nodes; ++n)
+            if (aggregate[n]) members[groups[aggregate[n] - 1]++] = n;
         // Each begins where the one before it has ended.
         std::copy_backward(groups, groups + count, groups + count + 1);
         groups[0] = starts[0] = 0;

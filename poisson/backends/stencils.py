@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -165,19 +165,30 @@ class StencilOperations(ABC):
         """
         return clusters_of(self.stencil, self.backend.to_host(self.stencil.coefficients), threshold, part)
 
-    def clusters_at(self, thresholds: Sequence[float], part: float = 1.0) -> list[Clusters]:
-        """The groups at each of several thresholds."""
-        return in_turns([self.search(thresholds, part)])[0]
+    def clusters_at(self, thresholds: Sequence[float], part: float = 1.0, large: int = 0) -> list[Clusters]:
+        """The groups at each of several thresholds.
 
-    def search(self, thresholds: Sequence[float], part: float = 1.0) -> Waiting[list[Clusters]]:
+        `large`: if given, `Clusters.large` is that of groups of so many nodes or more, those left out among them.
+        """
+        return in_turns([self.search(thresholds, part, large)])[0]
+
+    def search(self, thresholds: Sequence[float], part: float = 1.0, large: int = 0) -> Waiting[list[Clusters]]:
         """The same, which goes on beside other work where it waits for a device."""
         yield from ()
-        return [self.clusters(threshold, part) for threshold in thresholds]
+        if not large:
+            return [self.clusters(threshold, part) for threshold in thresholds]
+        most = part * self.stencil.lattice.nodes
+        every = (self.clusters(threshold) for threshold in thresholds)
+        return [replace(each.of_sizes(2, most), large=each.widths(large)) for each in every]
 
     def contracted_clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         """These groups and all other free nodes, with a cycle for their graph (`poisson.discrete.contracted`)."""
         coefficients = self.backend.to_host(self.stencil.coefficients)
         return contracted_clusters(self.stencil, coefficients, threshold, part)
+
+    def apart_together(self, clusters: Clusters, fewest: int) -> Clusters:
+        """Each node of groups of so many or more as a group of its own, with a cycle for their graph."""
+        return self.together(clusters.of_sizes(fewest, math.inf).apart)
 
     def together(self, clusters: Clusters) -> Clusters:
         """The same groups with a cycle for their graph."""

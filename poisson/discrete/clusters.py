@@ -11,6 +11,7 @@ with Z the indicators of the groups and V the control volumes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ class Clusters:
     begins in `nodes`, and their end. `factors` (float64 array, shape (groups,)): 0.7 / (Zᵀ V A Z) of each. `across`:
     of a part, the groups that other parts have nodes of. `of_all`: `size`, if it does not follow from the arrays.
     `divided`: what the backend that found them has made of them for their correction. `cycle`: for corrections of all
-    groups together, in place of the factors.
+    groups together, in place of the factors. `large`: what `widths` says, if that was asked for.
     """
 
     lattice: Lattice
@@ -51,6 +52,7 @@ class Clusters:
     of_all: tuple[int, int, int] | None = None
     divided: Any = None
     cycle: GraphCycle | None = None
+    large: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.nodes.dtype != np.int32 or self.starts.dtype != np.int64 or self.factors.dtype != np.float64:
@@ -79,6 +81,16 @@ class Clusters:
         kept = (sizes >= fewest) & (sizes <= most)
         starts = np.concatenate([[0], np.cumsum(sizes[kept])])
         return Clusters(self.lattice, self.nodes[np.repeat(kept, sizes)], starts, self.factors[kept])
+
+    def widths(self, fewest: int) -> tuple[int, int, int]:
+        """The members of the groups, on the host, that have so many or more, the sum of the squares of these for each
+        group, and how many of the nodes beside each member are members of any such group, but for those around an axis.
+        """
+        groups = self.of_sizes(fewest, math.inf)
+        there = np.zeros(self.lattice.array_shape, dtype=bool)
+        there.flat[groups.nodes] = True
+        along = [there.swapaxes(0, axis) for axis in range(there.ndim)]
+        return *groups.size[1:], 2 * sum(int(np.count_nonzero(each[1:] & each[:-1])) for each in along)
 
     @property
     def apart(self) -> Clusters:
@@ -185,7 +197,7 @@ def contracted_clusters(
     free = np.zeros(stencil.array_shape, dtype=bool)
     free[stencil.lattice.free] = True
     kept = (joined.sizes <= part * joined.label.size) & (joined.loose > LOOSE * joined.diagonal)
-    kept &= np.bincount(joined.label, free.ravel(), kept.size) > 0.0
+    kept &= (np.bincount(joined.label, free.ravel(), kept.size) > 0.0) & (joined.diagonal > 0.0)
     return together(stencil, coefficients, joined.groups(stencil.lattice, kept, np.ones(np.count_nonzero(kept))))
 
 

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 OMEGA = 4.0 / 3.0
 """The damping of a sweep; D⁻¹ G has no eigenvalue above 1."""
 
-VISITS = 2
-"""The visits of each graph but the last from the one before it: aggregates alone correct too little."""
+TWICE = 4
+"""The last of the graphs that have two visits from the one before them, unless one is solved: aggregates alone correct
+too little. Fewer take more iterations, and more save few."""
 
-DENSE = 48
+DENSE = 150
 """A graph of so many nodes is solved directly."""
 
 STALLED = 0.7
@@ -64,6 +65,12 @@ class Graph(NamedTuple):
         """The node that each link stands at."""
         return np.repeat(np.arange(self.excess.size), np.diff(self.starts))
 
+    @property
+    def held(self) -> NDArray[np.float64]:
+        """The diagonal of G."""
+        found: NDArray[np.float64] = np.bincount(self.rows, self.links, self.excess.size) + self.excess
+        return found
+
 
 class Aggregated(NamedTuple):
     """A graph on aggregates of the nodes of another.
@@ -77,7 +84,7 @@ class Aggregated(NamedTuple):
 
 
 def aggregates(graph: Graph) -> Aggregated:
-    """The graph on aggregates of nodes: roots have no neighbour in common, and every node joins one near it.
+    """The graph on aggregates of nodes: roots have no neighbour in common, and each node with links joins one near it.
 
     A node becomes a root if its number, in an order that has nothing to do with the grid, is the largest among those of
     nodes within two links that are still free.
@@ -92,23 +99,26 @@ def aggregates(graph: Graph) -> Aggregated:
         np.maximum.at(near, rows, values[beside])
         return near
 
-    free, roots = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
+    linked = np.diff(graph.starts) > 0
+    free, roots = linked.copy(), np.zeros(count, dtype=bool)
     while free.any():
         new = free & (largest_near(largest_near(np.where(free, order, 0))) == order)
         roots |= new
         free &= ~largest_near(largest_near(new))
     joined = largest_near(np.where(roots, np.cumsum(roots), 0))
     # The others have a neighbour that has joined; they follow the strongest link to one.
-    left = np.flatnonzero(joined == 0)
+    left = np.flatnonzero((joined == 0) & linked)
     entries = np.flatnonzero((joined[rows] == 0) & (joined[beside] > 0))
     entries = entries[np.lexsort((abs(graph.links[entries]), rows[entries]))]
     last = np.diff(rows[entries], append=-1) != 0
     aggregate = joined - 1
     aggregate[left] = joined[beside[entries[last]]] - 1
-    groups = np.append(0, np.cumsum(np.bincount(aggregate))).astype(np.int32)
-    excess: Any = np.bincount(aggregate, graph.excess)
+    of_linked = aggregate[linked]
+    groups = np.append(0, np.cumsum(np.bincount(of_linked))).astype(np.int32)
+    members = np.flatnonzero(linked)[np.argsort(of_linked, kind="stable")].astype(np.int32)
+    excess: Any = np.bincount(of_linked, graph.excess[linked])
     coarse = Graph.of(aggregate[rows], aggregate[beside], graph.links, excess)
-    return Aggregated(groups, np.argsort(aggregate, kind="stable").astype(np.int32), coarse)
+    return Aggregated(groups, members, coarse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +149,8 @@ class GraphCycle:
 
     def visits(self, level: int) -> int:
         """How often a graph is visited for each visit of the one before it: once where it is solved."""
-        return 1 if level == 0 or (level == len(self.levels) - 2 and self.inverse is not None) else VISITS
+        solved = level == len(self.levels) - 2 and self.inverse is not None
+        return 2 if 0 < level <= TWICE and not solved else 1
 
     @staticmethod
     def of(graph: Graph, aggregated: Callable[[Graph], Aggregated] = aggregates) -> GraphCycle:
@@ -148,16 +159,15 @@ class GraphCycle:
         levels, inverse = [0], None
         while True:
             count, first, rows = graph.excess.size, levels[-1], graph.rows
-            held = np.bincount(rows, graph.links, count) + graph.excess
+            held = graph.held
             sizes = abs(held) + np.bincount(rows, abs(graph.links), count)
-            sweeps = OMEGA / np.where(sizes > 0.0, sizes, np.inf)
+            sweeps = np.where(np.diff(graph.starts) > 0, OMEGA, 1.0) / np.where(sizes > 0.0, sizes, np.inf)
             levels.append(first + count)
             table = np.diff(graph.starts), graph.columns + first, graph.links, graph.excess, sweeps
             none = np.zeros(0, np.int32)
             if count <= DENSE:
-                links = np.bincount(rows * count + graph.columns, graph.links, count**2)
-                inverse = _inverse(np.diag(held) - links.reshape(count, count))
-            elif (coarse := aggregated(graph)).graph.excess.size < STALLED * count:
+                inverse = inverse_of(graph)
+            elif 0 < (coarse := aggregated(graph)).graph.excess.size < STALLED * count:
                 tables.append((*table, np.diff(coarse.groups), coarse.members + first))
                 graph = coarse.graph
                 continue
@@ -170,11 +180,12 @@ class GraphCycle:
         return GraphCycle(tuple(levels), starts, ends, single[0], single[1], single[2], groups, within, inverse)
 
 
-def _inverse(graph: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The pseudo-inverse, of the graph scaled to a diagonal of 1."""
-    root = np.sqrt(graph.diagonal())
-    root = np.where(root > 0.0, root, 1.0)
-    values, vectors = np.linalg.eigh(graph / np.outer(root, root))
+def inverse_of(graph: Graph) -> NDArray[np.float64]:
+    """The pseudo-inverse, of the matrix scaled to a diagonal of 1."""
+    count, held = graph.excess.size, graph.held
+    links = np.bincount(graph.rows * count + graph.columns, graph.links, count**2).reshape(count, count)
+    root = np.sqrt(np.where(held > 0.0, held, 1.0))
+    values, vectors = np.linalg.eigh((np.diag(held) - links) / np.outer(root, root))
     kept = values > ROUNDING
     found: NDArray[np.float64] = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T / np.outer(root, root)
     return found

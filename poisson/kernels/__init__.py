@@ -25,7 +25,8 @@ PARTS = {
     "galerkin": (*_STENCILS, "stencils/links.h", "stencils/weights.h", "stencils/galerkin.hip"),
     "star": (*_STENCILS, "stencils/links.h", "stencils/star.hip"),
     "medians": (*_STENCILS, "stencils/links.h", "stencils/medians.hip"),
-    "clusters": (*_STENCILS, "stencils/links.h", "stencils/labels.h", "stencils/clusters.hip"),
+    "clusters": (*_STENCILS, "stencils/links.h", "stencils/labels.h", "stencils/lists.h", "stencils/clusters.hip"),
+    "graphs": ("stencils/lists.h", "stencils/graphs.hip"),
     "parts": (*_STENCILS, "stencils/links.h", "stencils/labels.h", "stencils/parts.hip"),
     "transform": (
         "transforms/complex.h",

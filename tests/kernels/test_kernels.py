@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -23,13 +24,13 @@ from support.operators import name_of, operator
 
 from poisson import kernels
 from poisson.backends.gpu import backend as gpu
+from poisson.backends.gpu import graphs
 from poisson.backends.gpu.overlap import FEWEST_NODES
 from poisson.backends.gpu.passes import Pass
 from poisson.backends.gpu.runtime import Kernel
 from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
 from poisson.backends.operations import OPERATIONS, Role
 from poisson.discrete.clusters import Clusters
-from poisson.discrete.contracted import Graph, GraphCycle
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.discrete.inverse import DividedInverse, Inverse
@@ -217,10 +218,11 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     backend.bind(clusters).correct_clusters(u, out)
     backend.bind(clusters).residual(operations, u, f, out)
     backend.bind(clusters).residual(backend.bind(Operator(lattice)), u, f, out)
-    cycle = GraphCycle.of(Graph.of(*np.zeros((2, 0), dtype=int), np.zeros(0), np.ones(1)))
-    backend.bind(replace(clusters, cycle=cycle)).correct_clusters(u, out)
     backend.bind(some_rows(lattice)).replace_rows(u, u, u)
-    operations.clusters(0.1)
+    operations.clusters_at((0.1,), large=30)
+    many = Clusters(lattice, np.arange(3000, dtype=np.int32), np.array([0, 3000]), np.ones(1), large=(3000, 1, 1))
+    with patch.object(graphs, "inverse_of", lambda graph: np.ones((1, 1))):  # the last graph has no numbers here
+        backend.bind(operations.apart_together(many, 30)).correct_clusters(u, out)
     operations.median_links((0,))
     operations.mean_links((0,))
     links = Coefficients((u,) * lattice.dimension, None, (1.0, 1.0), (0.0, 0.0))

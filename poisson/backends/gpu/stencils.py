@@ -9,12 +9,12 @@ import numpy as np
 
 from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu.callers import TYPES
-from poisson.backends.gpu.clusters import find
+from poisson.backends.gpu.clusters import Links, apart, find, together
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import Gathering, OperatorLauncher
 from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE, Shape
 from poisson.backends.gpu.tables import on_device, tabulated, zeros
-from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations, Waiting
+from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations, Waiting, in_turns
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StarTables, StencilTransfer, offsets_of
 from poisson.discrete.operator import Operator
@@ -145,8 +145,24 @@ class GpuStencil(StencilOperations, Gathering):
     def clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         return self.clusters_at((threshold,), part)[0]
 
-    def search(self, thresholds: Sequence[float], part: float = 1.0) -> Waiting[list[Clusters]]:
-        return find(self.backend, self.stencil.lattice, self._links, self._defines[0], thresholds, part)
+    def search(self, thresholds: Sequence[float], part: float = 1.0, large: int = 0) -> Waiting[list[Clusters]]:
+        return find(self.backend, self.stencil.lattice, self._read, thresholds, part, large=large)
+
+    def contracted_clusters(self, threshold: float, part: float = 1.0) -> Clusters:
+        search = find(self.backend, self.stencil.lattice, self._read, (threshold,), part, fewest=1)
+        return self.together(in_turns([search])[0][0])
+
+    def apart_together(self, clusters: Clusters, fewest: int) -> Clusters:
+        return self.together(apart(self.backend, clusters, fewest))
+
+    def together(self, clusters: Clusters) -> Clusters:
+        return together(self.backend, clusters, self._read)
+
+    @property
+    def _read(self) -> Links:
+        scales = dict(zip(self.stencil.offsets, self.stencil.scales, strict=False))
+        slots = offsets_of(self.stencil.dimension)
+        return Links(self._links, self._defines[0], tuple(scales.get(slot, 1.0) for slot in slots) if scales else ())
 
     def _march(
         self,

@@ -180,7 +180,8 @@ def _aggregates(library: Any, graph: Graph) -> Aggregated:
     nodes, count = graph.excess.size, c_int64()
     groups, members, coarse = np.empty(nodes + 1, np.int32), np.empty(nodes, np.int32), _room(nodes, graph.links.size)
     library.poisson_aggregate_graph(nodes, *_places(*graph, groups, members, *coarse), byref(count))
-    return Aggregated(groups[: count.value + 1], members, _used(coarse, count.value))
+    groups = groups[: count.value + 1]
+    return Aggregated(groups, members[: groups[-1]], _used(coarse, count.value))
 
 
 def _cycle(clusters: Clusters, structure: ClustersStructure) -> dict[str, NDArray[Any]]:

@@ -5,16 +5,13 @@
 // has where each begins. A small cluster has a team of TEAM lanes, and a large one a block for each piece of PIECE
 // members, of which the last to come joins the sums. Sums are in float64, and have the same bits at every run.
 //
-// Options: TEAM, SMALL (the most members of a small cluster), PIECE, ROW_TEAM (lanes of a row of a cycle).
+// Options: TEAM, SMALL (the most members of a small cluster), PIECE.
 
 #ifndef TEAM
 #define TEAM 8
 #define SMALL 64
 #define PIECE 4096
-#define ROW_TEAM 16
 #endif
-
-typedef unsigned long long count_t;
 
 #define GROUPS_PARAMETERS                                                                                    \
     const int *__restrict__ members, const index_t *__restrict__ starts, const index_t *__restrict__ pieces, \
@@ -149,10 +146,14 @@ KERNEL poisson_clusters_add(real* u, const double* __restrict__ corrections, int
 
 // ---- corrections of all clusters together, by the cycle of their graph: poisson/discrete/contracted.py
 
-// The sum of each cluster, at its number in `values`.
-KERNEL poisson_clusters_sum(const real* __restrict__ r, double* values, int nx, int ny, int nz, index_t pitch,
-                            GROUPS_PARAMETERS WIDTH_PARAMETERS) {
+// The sum of each cluster, at its number in f, and the first sweep of the cycle.
+KERNEL poisson_clusters_sum(const real* __restrict__ r, const float* __restrict__ sweeps, double* f, double* x, int nx,
+                            int ny, int nz, index_t pitch, GROUPS_PARAMETERS WIDTH_PARAMETERS) {
     const Groups groups = GROUPS(GROUPED_NODES);
+    const auto begin = [&](int cluster, double sum) {
+        f[cluster] = sum;
+        x[cluster] = (double)sweeps[cluster] * sum;
+    };
     sum_clusters<false>(
         groups,
         [&](const Place& at) {
@@ -160,102 +161,158 @@ KERNEL poisson_clusters_sum(const real* __restrict__ r, double* values, int nx, 
             return Partial{volume * (double)r[groups.offset(at, pitch)], 0};
         },
         [&](int cluster, const Partial& total, index_t first, index_t, int) {
-            if (first == starts[cluster]) values[cluster] = total.sum;
+            if (first == starts[cluster]) begin(cluster, total.sum);
         },
-        [&](const Piece& piece, const Partial& total) { values[piece.cluster] = total.sum; });
+        [&](const Piece& piece, const Partial& total) { begin(piece.cluster, total.sum); });
 }
 
-// The steps of the cycle on the graphs of the clusters, in the order in which they first come.
-enum CycleStep { BEGIN, RESTRICT, SOLVE, SWEEP, SPREAD };
-
-// What a lane of a team has of (G x) at a node.
-__device__ __forceinline__ double flows_at(int node, int lane, const double* x, const int* __restrict__ entries,
-                                           const int* __restrict__ columns, const float* __restrict__ links,
-                                           const float* __restrict__ excess) {
-    double flows = lane == 0 ? (double)excess[node] * x[node] : 0;
-    for (int entry = entries[node] + lane; entry < entries[node + 1]; entry += ROW_TEAM)
-        flows += (double)links[entry] * (x[node] - x[columns[entry]]);
-    return flows;
-}
-
-// A step at the nodes from `first` to `last`, each with a team of lanes; `groups` has the aggregates from `finest` on.
-// A sweep leads from x to `found`, where the solution of a graph is, too.
-KERNEL poisson_clusters_cycle(double* f, double* x, double* found, const int* __restrict__ entries,
-                              const int* __restrict__ columns, const float* __restrict__ links,
-                              const float* __restrict__ excess, const float* __restrict__ sweeps,
-                              const int* __restrict__ groups, const int* __restrict__ members,
-                              const double* __restrict__ inverse, int finest, int step, int first, int last) {
-    const int thread = threadIdx.x + BLOCK_X * threadIdx.y, lane = thread % ROW_TEAM;
-    const int node = first + (int)(blockIdx.x * (THREADS / ROW_TEAM)) + thread / ROW_TEAM;
-    double sum = 0;
-    if (node < last) {
-        if (step == RESTRICT) {
-            for (int place = groups[node - finest]; place < groups[node - finest + 1]; ++place) {
-                const int member = members[place];
-                sum += (lane == 0 ? f[member] : 0) - flows_at(member, lane, x, entries, columns, links, excess);
-            }
-        } else if (step == SOLVE) {
-            for (int other = lane; other < last - first; other += ROW_TEAM)
-                sum += inverse[(node - first) * (last - first) + other] * f[first + other];
-        } else if (step == SWEEP) {
-            sum = (lane == 0 ? f[node] : 0) - flows_at(node, lane, x, entries, columns, links, excess);
-        } else if (step == SPREAD) {
-            for (int place = groups[node - finest] + lane; place < groups[node - finest + 1]; place += ROW_TEAM)
-                x[members[place]] += found[node];
-        }
+// Calls emit(cluster, member) for each member.
+template <class Emit>
+__device__ __forceinline__ void for_each_member(const Groups& groups, Emit emit) {
+    const int thread = threadIdx.x + BLOCK_X * threadIdx.y;
+    const auto over = [&](int cluster, index_t first, index_t last, int step) {
+        for (index_t member = first; member < last; member += step) emit(cluster, member);
+    };
+    if ((int)blockIdx.x < groups.blocks_of_teams) {
+        const int team = (int)(blockIdx.x * (THREADS / TEAM)) + thread / TEAM;
+        if (team >= groups.few) return;
+        const int cluster = groups.small[team];
+        over(cluster, groups.starts[cluster] + thread % TEAM, groups.starts[cluster + 1], TEAM);
+        return;
     }
-    for (int other = ROW_TEAM / 2; other > 0; other /= 2) sum += lane_across(sum, other);
-    if (node >= last || lane != 0) return;
-    if (step == BEGIN) x[node] = (double)sweeps[node] * f[node];
-    if (step == RESTRICT) f[node] = sum;
-    if (step == SOLVE) found[node] = sum;
-    if (step == SWEEP) found[node] = x[node] + (double)sweeps[node] * sum;
+    const Piece piece = groups.piece((int)blockIdx.x - groups.blocks_of_teams);
+    over(piece.cluster, piece.begin + thread, piece.end, THREADS);
 }
 
 // The correction of each cluster, at its number in `values`, to its nodes.
 KERNEL poisson_clusters_spread(real* u, const double* __restrict__ values, int nx, int ny, int nz, index_t pitch,
                                GROUPS_PARAMETERS WIDTH_PARAMETERS) {
     const Groups groups = GROUPS(GROUPED_NODES);
-    const int thread = threadIdx.x + BLOCK_X * threadIdx.y;
-    const auto add = [&](int cluster, index_t first, index_t last, int step) {
-        const real change = (real)values[cluster];
-        for (index_t member = first; member < last; member += step)
-            u[groups.offset(groups.place(member), pitch)] += change;
-    };
-    if ((int)blockIdx.x < blocks_of_teams) {
-        const int team = (int)(blockIdx.x * (THREADS / TEAM)) + thread / TEAM;
-        if (team < few) add(small[team], starts[small[team]] + thread % TEAM, starts[small[team] + 1], TEAM);
-        return;
+    for_each_member(groups, [&](int cluster, index_t member) {
+        u[groups.offset(groups.place(member), pitch)] += (real)values[cluster];
+    });
+}
+
+// ---- the graph of clusters: poisson/kernels/stencils/graphs.hip goes on with it
+
+// The cluster of each node; those in none keep -1.
+KERNEL poisson_clusters_number(int* __restrict__ numbers, int nx, int ny, int nz, GROUPS_PARAMETERS) {
+    const Groups groups = GROUPS((Nodes{nx, ny, nz}));
+    for_each_member(groups, [&](int cluster, index_t member) { numbers[members[member]] = cluster; });
+}
+
+// The keys of the links of each member to other clusters: the own one in the upper half, and the other.
+KERNEL poisson_clusters_entries(const int* __restrict__ numbers, index_t* __restrict__ keys, STENCIL_LINKS_PARAMETERS,
+                                GROUPS_PARAMETERS) {
+    const StencilLinks a = STENCIL_LINKS;
+    const Groups groups = GROUPS(a.nodes);
+    const int links = 2 * slots_of(offsets);
+    for_each_member(groups, [&](int cluster, index_t member) {
+        const Place at = groups.place(member);
+        index_t place = links * member;
+        for_each_link(a, at.i, at.j, at.k, [&](const Step& to, double link) {
+            const int other = numbers[number_of(a.nodes, to.i, to.j, to.k)];
+            if (link != 0 && other >= 0 && other != cluster) keys[place++] = (index_t)cluster << 32 | other;
+        });
+        while (place < links * (member + 1)) keys[place++] = NO_KEY;
+    });
+}
+
+// The links between clusters, each a sum over the members of that one which has fewer.
+KERNEL poisson_clusters_links(const int* __restrict__ numbers, const int* __restrict__ rows,
+                              const int* __restrict__ columns, int entries, double* __restrict__ values,
+                              STENCIL_LINKS_PARAMETERS, GROUPS_PARAMETERS) {
+    const StencilLinks a = STENCIL_LINKS;
+    const Groups groups = GROUPS(a.nodes);
+    const index_t entry = NUMBER_OF_THREAD;
+    if (entry >= entries) return;
+    int one = rows[entry], other = columns[entry];
+    const index_t own = starts[one + 1] - starts[one], beyond = starts[other + 1] - starts[other];
+    if (beyond < own || (beyond == own && other < one)) {
+        const int swapped = one;
+        one = other;
+        other = swapped;
     }
-    const Piece piece = groups.piece((int)blockIdx.x - blocks_of_teams);
-    add(piece.cluster, piece.begin + thread, piece.end, THREADS);
+    double sum = 0;
+    for (index_t member = starts[one]; member < starts[one + 1]; ++member) {
+        const Place at = groups.place(member);
+        for_each_link(a, at.i, at.j, at.k, [&](const Step& to, double link) {
+            if (numbers[number_of(a.nodes, to.i, to.j, to.k)] == other) sum += link;
+        });
+    }
+    values[entry] = sum;
+}
+
+// The excess of each cluster, with the links to nodes that are in none.
+KERNEL poisson_clusters_excess(const int* __restrict__ numbers, double* __restrict__ found, STENCIL_LINKS_PARAMETERS,
+                               GROUPS_PARAMETERS) {
+    const StencilLinks a = STENCIL_LINKS;
+    const Groups groups = GROUPS(a.nodes);
+    sum_clusters<false>(
+        groups,
+        [&](const Place& at) {
+            double excess = a.at(0, at.i, at.j, at.k);
+            for_each_link(a, at.i, at.j, at.k, [&](const Step& to, double link) {
+                if (numbers[number_of(a.nodes, to.i, to.j, to.k)] < 0) excess += link;
+            });
+            return Partial{excess, 0};
+        },
+        [&](int cluster, const Partial& total, index_t first, index_t, int) {
+            if (first == starts[cluster]) found[cluster] = total.sum;
+        },
+        [&](const Piece& piece, const Partial& total) { found[piece.cluster] = total.sum; });
+}
+
+// The nodes of clusters of so many or more, each as a group of its own.
+KERNEL poisson_clusters_apart(int* nodes, index_t* alone, count_t* length, int count, int clusters, int fewest,
+                              const int* __restrict__ members, const index_t* __restrict__ starts) {
+    const index_t member = NUMBER_OF_THREAD;
+    int low = 0, high = clusters;  // the cluster lies between
+    while (member < count && high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (starts[middle] <= member)
+            low = middle;
+        else
+            high = middle;
+    }
+    if (member <= count) alone[member] = member;
+    append(member < count && starts[low + 1] - starts[low] >= fewest, member < count ? members[member] : 0, nodes,
+           length);
 }
 
 // ---- how they are found: labels are joined along strong links
 
-// The root of the diagonal of each node; where that is fixed or has no equation, more than any strong link allows.
-KERNEL poisson_clusters_roots(double* __restrict__ roots, STENCIL_LINKS_PARAMETERS) {
+#define NO_ROOT 1e300
+
+// By how much the links of a slot count.
+__device__ __forceinline__ double scale_of(const double* __restrict__ scales, int slot) {
+    return scales ? scales[slot] : 1;
+}
+
+// The root of the diagonal of each node, or with `scales` of the sum of its links; where that is fixed or has no
+// equation, more than any strong link allows.
+KERNEL poisson_clusters_roots(double* __restrict__ roots, STENCIL_LINKS_PARAMETERS, const double* __restrict__ scales) {
     const StencilLinks a = STENCIL_LINKS;
     NODE_OF_THREAD(a.nodes);
-    double diagonal = a.at(0, i, j, k);
-    for_each_link(a, i, j, k, [&](const Step&, double link) { diagonal += link; });
-    roots[here] = diagonal > 0 && !is_fixed_node(a.nodes, i, j, k) ? sqrt(diagonal) : 1e300;
+    double diagonal = scales ? 0 : a.at(0, i, j, k);
+    for_each_link(a, i, j, k, [&](const Step& to, double link) { diagonal += scale_of(scales, to.slot) * link; });
+    roots[here] = diagonal > 0 && !is_fixed_node(a.nodes, i, j, k) ? sqrt(diagonal) : NO_ROOT;
 }
 
 // Every node has the number of the first one of its run of strong links along x.
 KERNEL poisson_clusters_begin(const double* __restrict__ roots, int* __restrict__ labels, unsigned* __restrict__ sizes,
-                              STENCIL_LINKS_PARAMETERS, double threshold) {
+                              STENCIL_LINKS_PARAMETERS, const double* __restrict__ scales, double threshold) {
     const StencilLinks a = STENCIL_LINKS;
     NODE_OF_THREAD(a.nodes);
     const bool follows = a.has(0) && i + 1 < nx;
-    const bool joined = follows && a.at(1, i, j, k) > threshold * roots[here] * roots[here + 1];
+    const bool joined = follows && scale_of(scales, 0) * a.at(1, i, j, k) > threshold * roots[here] * roots[here + 1];
     labels[here] = first_of_run(here, joined);
     sizes[here] = 0;
 }
 
 // Join the ends of strong links.
 KERNEL poisson_clusters_join(const double* __restrict__ roots, int* labels, STENCIL_LINKS_PARAMETERS,
-                             double threshold) {
+                             const double* __restrict__ scales, double threshold) {
     const StencilLinks a = STENCIL_LINKS;
     NODE_OF_THREAD(a.nodes);
     const double least = threshold * roots[here];
@@ -267,7 +324,7 @@ KERNEL poisson_clusters_join(const double* __restrict__ roots, int* labels, STEN
         const bool there = moved(a.nodes, p, q, s, step_of(slot, 0), step_of(slot, 1), step_of(slot, 2));
         const int other = there ? number_of(a.nodes, p, q, s) : here;
         ++array;
-        join_once(labels, there && a.at(array, i, j, k) > least * roots[other], here, other);
+        join_once(labels, there && scale_of(scales, slot) * a.at(array, i, j, k) > least * roots[other], here, other);
     }
 }
 
@@ -302,33 +359,42 @@ KERNEL poisson_clusters_label(int* labels, unsigned* sizes, int nx, int ny, int 
     if (first && least < none) atomicAdd(sizes + least, count);
 }
 
-// ---- lists of them, which are sorted afterwards: blocks append in any order
+// ---- lists of them
 
-// Append the values of the threads that have one to a list of `length` values. Every thread of the block must call it.
-template <class T>
-__device__ __forceinline__ void append(bool adds, T value, T* list, count_t* length) {
-    __shared__ unsigned added;
-    __shared__ count_t begin;
-    const bool first = threadIdx.x + threadIdx.y == 0;
-    if (first) added = 0;
-    __syncthreads();
-    const unsigned place = adds ? atomicAdd(&added, 1u) : 0;
-    __syncthreads();
-    if (first && added > 0) begin = atomicAdd(length, (count_t)added);
-    __syncthreads();
-    if (adds) list[begin + place] = value;
-}
-
-#define NUMBER_OF_THREAD ((index_t)blockIdx.x * THREADS + threadIdx.x + BLOCK_X * threadIdx.y)
-
-// The nodes of clusters of two or more, but not of more than `most`: their labels, in the upper half, and their
-// numbers.
-KERNEL poisson_clusters_collect(const int* __restrict__ labels, const unsigned* __restrict__ sizes, index_t* keys,
-                                count_t* length, int nodes, double most) {
+// The nodes of clusters of `fewest`, one or two, or more, but not of more than `most`: their labels, in the upper half,
+// and their numbers.
+KERNEL poisson_clusters_collect(const int* __restrict__ labels, const unsigned* __restrict__ sizes,
+                                const double* __restrict__ roots, index_t* keys, count_t* length, int nodes, int fewest,
+                                double most) {
     const index_t here = NUMBER_OF_THREAD;
     const int label = here < nodes ? labels[here] : 0;
     const unsigned size = here < nodes ? sizes[label] : 0;
-    append(size > 1 && (double)size <= most, (index_t)label << 32 | here, keys, length);
+    const bool alone = size == 1 && fewest == 1 && roots[here] < NO_ROOT;
+    append((size > 1 || alone) && (double)size <= most, (index_t)label << 32 | here, keys, length);
+}
+
+// Of clusters of so many nodes or more: their nodes, the sum of the squares of these for each cluster, and how many of
+// the nodes beside each are theirs.
+KERNEL poisson_clusters_large(const int* __restrict__ labels, const unsigned* __restrict__ sizes, int nx, int ny,
+                              int nz, int fewest, count_t* counts) {
+    const Nodes nodes{nx, ny, nz};
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y * BLOCK_Y + threadIdx.y, k = blockIdx.z;
+    const auto size_at = [&](int x, int y, int z) {
+        const unsigned size = x < nx && y < ny && z < nz ? sizes[labels[number_of(nodes, x, y, z)]] : 0;
+        return size >= (unsigned)fewest ? size : 0;
+    };
+    const unsigned size = size_at(i, j, k);
+    const auto pairs = [&](int x, int y, int z) { return size > 0 && size_at(x, y, z) > 0 ? 2 : 0; };
+    const int beside = pairs(i + 1, j, k) + pairs(i, j + 1, k) + (DIMENSION == 3 ? pairs(i, j, k + 1) : 0);
+    __shared__ double slot[2];
+    reduce_block(size > 0, size, slot);
+    if (threadIdx.x + threadIdx.y == 0) {
+        atomicAdd(counts, (count_t)slot[0]);
+        atomicAdd(counts + 1, (count_t)slot[1]);
+    }
+    __syncthreads();
+    reduce_block(beside, 0, slot);
+    if (threadIdx.x + threadIdx.y == 0) atomicAdd(counts + 2, (count_t)slot[0]);
 }
 
 // Of sorted keys the nodes, and where each cluster begins and the last one ends.

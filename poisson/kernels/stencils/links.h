@@ -20,10 +20,18 @@ struct StencilLinks {
 #define STENCIL_LINKS \
     StencilLinks { Nodes{nx, ny, nz}, offsets, coefficients, coefficients_pitch }
 
+// How many slots have links.
+__device__ __forceinline__ int slots_of(int offsets) {
+    int slots = 0;
+    for (; offsets; offsets &= offsets - 1) ++slots;
+    return slots;
+}
+
 // A neighbour of a node, the steps that lead there, and whether the link to it is kept at the node itself.
 struct Step {
     int i, j, k, x, y, z;
     bool behind;
+    int slot;
 };
 
 // Calls emit(step, link) for each neighbour of a node.
@@ -36,7 +44,7 @@ __device__ __forceinline__ void for_each_link(const StencilLinks& a, int i, int 
         ++array;
 #pragma unroll
         for (int sign = 1; sign >= -1; sign -= 2) {
-            Step to{i, j, k, sign * step_of(slot, 0), sign * step_of(slot, 1), sign * step_of(slot, 2), sign > 0};
+            Step to{i, j, k, sign * step_of(slot, 0), sign * step_of(slot, 1), sign * step_of(slot, 2), sign > 0, slot};
             if (moved(a.nodes, to.i, to.j, to.k, to.x, to.y, to.z))
                 emit(to, sign > 0 ? a.at(array, i, j, k) : a.at(array, to.i, to.j, to.k));
         }

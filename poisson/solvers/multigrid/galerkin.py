@@ -65,8 +65,7 @@ a host, or of a device, where a small grid takes the time of its launches."""
 MANY, COVERED, LEAST_JOINT = 0.02, 0.8, 100_000
 """Where there are so many of these groups for each node, with so large a part of the nodes, on a grid of more nodes
 than that, in 2D, all of them and the single nodes between them have one correction together
-(`poisson.discrete.contracted`), on each grid, in place of all others. On a device, where its stages are launches and
-its set-up on the host waits for copies, it has not been measured, and grids keep two visits."""
+(`poisson.discrete.contracted`), on each grid, in place of all others."""
 
 MOST_IN_ROW = 65_000
 """More nodes in a row might have more groups than the numbers of two bytes that a backend keeps for them."""
@@ -75,8 +74,8 @@ WINDING, FEWEST, CONTRAST, PART, MEAN, BESIDE = {2: 0.24, 3: 0.2}, 30, 9999.0, (
 """Where, in a medium of such a contrast, the groups at the first threshold, by dimension, that have so many nodes or
 more have a part of all nodes between these two, are so large, for the mean of their nodes, and so thin that these have
 fewer neighbours of theirs than the last number, one phase percolates along winding paths, which no coarse grid sees.
-Then their nodes have a cycle of their own on the finest grid, on processors: spots of 10⁶ on 31% of 129³ nodes take 72
-iterations instead of 279, on 59% of 1025² 83 instead of 295. Thicker phases take few iterations without it."""
+Then their nodes have a cycle of their own on the finest grid: spots of 10⁶ on 31% of 129³ nodes take 48 iterations
+instead of 282, on 59% of 1025² 51 instead of 143. Thicker phases take few iterations without it."""
 
 ROUNDED = 1e8
 """Weights may be rounded up to jumps of this size: with 1e9 and 1e12 that took a fifth more iterations and twice as
@@ -132,23 +131,24 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         grids.append((full, transfer))
         stencil = replace(transfer.coarse, coefficients=product)
     large = joint = False
+    finest_lattice = operations.operator.lattice
+    whole = not finest_lattice.divided and finest_lattice.shape[0] <= MOST_IN_ROW
+    able = whole and finest_lattice.dimension == 2 and finest_lattice.whole.nodes > LEAST_JOINT
 
     def groups(full: StencilOperations, finest: bool) -> Waiting[tuple[ClusterOperations, ...]]:
         """The corrections of strong clusters of a level; those of the finest say how others are found."""
         nonlocal large, joint
-        lattice, dimension = full.stencil.lattice, full.stencil.dimension
-        nodes, whole = lattice.whole.nodes, backend.on_host and not lattice.divided and lattice.shape[0] <= MOST_IN_ROW
-        able = whole and finest and dimension == 2 and nodes > LEAST_JOINT
+        dimension, nodes = full.stencil.dimension, full.stencil.lattice.whole.nodes
         winds = whole and finest and dimension in WINDING and most >= CONTRAST * least
-        scaled, most_part = finest and max(scales, default=1.0) > ALIKE, 1.0 if winds else LARGEST_PART
+        scaled, fewest = finest and max(scales, default=1.0) > ALIKE, FEWEST if winds else 0
         even = backend.bind(replace(full.stencil, scales=scales)) if scaled else full
+        # A device finds groups at all thresholds in little more than the time of one.
+        asked = thresholds[:1] if able and finest and backend.on_host else thresholds
         found: list[Clusters] = []
         if not joint:
-            found = yield from full.search(thresholds[:1] if able else thresholds, most_part)
-        among = (yield from even.search(alike, most_part)) if scaled else found
+            found = yield from full.search(asked, LARGEST_PART, 0 if scaled else fewest)
+        among = (yield from even.search(alike, LARGEST_PART, fewest)) if scaled else found
         thin = _winding(full, even, among[0]) if winds else None
-        if winds:
-            found, among = ([each.of_sizes(2, LARGEST_PART * nodes) for each in some] for some in (found, among))
         if scaled:
             found += among
         if finest:
@@ -159,8 +159,8 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             large = large and nodes > PAYS and not joint
         if joint:
             found = [even.contracted_clusters(thresholds[0], LARGEST_PART)]
-        elif able:
-            found += full.clusters_at(thresholds[1:], LARGEST_PART)
+        elif asked != thresholds:
+            found += full.clusters_at(thresholds[len(asked) :], LARGEST_PART)
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
         different = {each.size: each for each in found if each.size[0]}
         return tuple(backend.bind(each) for each in (*different.values(), *([thin] if thin else [])))
@@ -168,7 +168,9 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     # All of these wait for a device several times, and do so together.
     corrections = [groups(full, number == 0) for number, (full, _) in enumerate(grids)]
     powers = [_power_method(full, not prepared and number < 2) for number, (full, _) in enumerate(grids[1:], start=1)]
-    found: list[Any] = in_turns([*corrections, *powers])
+    # Those of the finest come first where they may say that others have theirs together.
+    first: list[Any] = in_turns(corrections[:1] if able else [])
+    found = [*first, *in_turns([*corrections[len(first) :], *powers])]
     clusters, largest = found[: len(grids)], [LARGEST, *found[len(grids) :]]
     levels: list[Level] = []
     for number, (fine, transfer) in enumerate(grids):
@@ -191,21 +193,17 @@ def _winding(operations: StencilOperations, even: StencilOperations, found: Clus
     between them, which nearly always tell that it is not so.
     """
 
-    def winding(groups: Clusters, most: float) -> Clusters | None:
-        large = groups.of_sizes(FEWEST, math.inf)
-        (_, members, squares), nodes = large.size, large.lattice.nodes
-        if not (PART[0] * nodes < members < PART[1] * nodes and squares > MEAN * members):
-            return None
-        there = np.zeros(large.lattice.array_shape, dtype=bool)
-        there.flat[large.nodes] = True
-        along = [there.swapaxes(0, axis) for axis in range(there.ndim)]
-        beside = 2 * sum(np.count_nonzero(each[1:] & each[:-1]) for each in along)
-        return large if beside < most * members else None
+    def winding(groups: Clusters, most: float) -> bool:
+        assert groups.large is not None
+        (members, squares, beside), nodes = groups.large, groups.lattice.nodes
+        many = PART[0] * nodes < members < PART[1] * nodes
+        return many and squares > MEAN * members and beside < most * members
 
     among, alone = BESIDE
-    threshold = WINDING[operations.stencil.dimension]
-    large = winding(even.clusters(threshold), alone) if winding(found, among) else None
-    return operations.together(large.apart) if large else None
+    if not winding(found, among):
+        return None
+    groups = even.clusters_at((WINDING[operations.stencil.dimension],), 1.0, FEWEST)[0]
+    return operations.apart_together(groups, FEWEST) if winding(groups, alone) else None
 
 
 def refresh_galerkin(levels: Sequence[Level]) -> bool:
