@@ -179,7 +179,7 @@ class StencilOperations(ABC):
             return [self.clusters(threshold, part) for threshold in thresholds]
         most = part * self.stencil.lattice.nodes
         every = (self.clusters(threshold) for threshold in thresholds)
-        return [replace(each.of_sizes(2, most), large=each.widths(large)) for each in every]
+        return [replace(each.of_sizes(2, most), large=each.measured(large)) for each in every]
 
     def contracted_clusters(self, threshold: float, part: float = 1.0) -> Clusters:
         """These groups and all other free nodes, with a cycle for their graph (`poisson.discrete.contracted`)."""

@@ -41,7 +41,7 @@ class Clusters:
     begins in `nodes`, and their end. `factors` (float64 array, shape (groups,)): 0.7 / (Zᵀ V A Z) of each. `across`:
     of a part, the groups that other parts have nodes of. `of_all`: `size`, if it does not follow from the arrays.
     `divided`: what the backend that found them has made of them for their correction. `cycle`: for corrections of all
-    groups together, in place of the factors. `large`: what `widths` says, if that was asked for.
+    groups together, in place of the factors. `large`: what `measured` says of groups of a size, if that was asked for.
     """
 
     lattice: Lattice
@@ -82,7 +82,7 @@ class Clusters:
         starts = np.concatenate([[0], np.cumsum(sizes[kept])])
         return Clusters(self.lattice, self.nodes[np.repeat(kept, sizes)], starts, self.factors[kept])
 
-    def widths(self, fewest: int) -> tuple[int, int, int]:
+    def measured(self, fewest: int) -> tuple[int, int, int]:
         """The members of the groups, on the host, that have so many or more, the sum of the squares of these for each
         group, and how many of the nodes beside each member are members of any such group, but for those around an axis.
         """

@@ -59,6 +59,12 @@ def require_the_same(found: Clusters, expected: Clusters, backend: Backend) -> N
             np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-6 * np.abs(wanted).max(initial=0.0))
 
 
+def solve_directly(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs of so many nodes, so that small ones have several behind them."""
+    for module in (contracted, graphs):
+        monkeypatch.setattr(module, "DENSE", nodes)
+
+
 def corrected(backend: Backend, clusters: Clusters, dtype: Any) -> Any:
     u, r = (random_array(clusters.lattice.array_shape, dtype, seed) for seed in (1, 2))
     out = backend.from_host(u)
@@ -83,8 +89,7 @@ def test_groups_and_nodes_together_are_those_of_the_specification(
     In every order of threads the correction has the same bits.
     """
     monkeypatch.setattr(graphs, "TAIL", tail)
-    for module in (contracted, graphs):
-        monkeypatch.setattr(module, "DENSE", 20)
+    solve_directly(20, monkeypatch)
     graphs_of, solved_directly = set(), set()
     for number, (shape, rules) in enumerate(GRIDS):
         full = stencil_on(grid_operator(shape, rules).lattice, jump=1.0 + number % 3, holes=-0.8, negative=-0.7)
@@ -113,9 +118,15 @@ def test_groups_and_nodes_together_are_those_of_the_specification(
 @pytest.mark.parametrize("fewest", [2, 30])
 @pytest.mark.parametrize(("shape", "part"), [((37, 41), 0.4), ((13, 12, 11), 0.3)])
 def test_nodes_of_large_groups_are_those_of_the_specification(
-    makes: list[Callable[[Any], Any]], shape: tuple[int, ...], part: float, fewest: int, dtype: Any
+    makes: list[Callable[[Any], Any]],
+    shape: tuple[int, ...],
+    part: float,
+    fewest: int,
+    dtype: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Winding paths of a phase: how many nodes they have and beside each, and the cycle of all of them."""
+    solve_directly(3, monkeypatch)
     a = composite(f"spots {part}", max(shape), len(shape), 1e5)[tuple(slice(n) for n in shape[::-1])]
     plain = NumpyBackend(np.float64)
     stencil = star(plain, operator_of(a, backend=plain).operator)
@@ -127,6 +138,7 @@ def test_nodes_of_large_groups_are_those_of_the_specification(
     wanted, made = (each[0].apart_together(each[1], fewest) for each in ((host, expected[0]), (device, found[0])))
     assert wanted.count == expected[0].large[0] > 0
     require_the_same(made, wanted, backend)
+    assert wanted.cycle is not None and len(wanted.cycle.levels) > 4
     out = corrected(NumpyBackend(dtype), wanted, dtype)
     atol = max(64 * np.finfo(dtype).eps, LINKS) * np.abs(out).max()
     np.testing.assert_allclose(corrected(backend, made, dtype), out, rtol=0, atol=atol)
