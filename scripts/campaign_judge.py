@@ -356,8 +356,11 @@ class Judgement:
     ) -> None:
         """The residual and the target that the solution reports."""
         reference = self.reference
-        start = np.where(reference.free, 0.0 if guess is None else guess, reference.fixed)
-        source, first = b / reference.weights, reference.residual(start, b)
+        # A direct method begins at zero, whatever the guess is.
+        starts = [
+            np.where(reference.free, values, reference.fixed) for values in ([0.0] if guess is None else [guess, 0.0])
+        ]
+        source, first = b / reference.weights, [reference.residual(start, b) for start in starts]
         rtol, atol = self.options.get("rtol", 1e-8), self.options.get("atol", 0.0)
         wanted = []
         norm = self.options.get("norm", "rms")
@@ -365,7 +368,7 @@ class Judgement:
             scale = max(float(reference.norm(source, kind)), reference.boundary_scale(kind))
             # A source that cancels but for rounding may count as zero, or not.
             noise = scale <= 10 * float(np.finfo(self.dtype).eps) * self.data[number]
-            wanted += [scale] + ([float(reference.norm(first, kind))] if noise else [])
+            wanted += [scale] + ([float(reference.norm(each, kind)) for each in first] if noise else [])
         targets = [max(atol, rtol * scale) for scale in wanted]
         near = 1e-5 if self.dtype == np.float64 else 1e-3
         between = len(targets) > 1 and min(targets) <= solution.target <= max(targets)
