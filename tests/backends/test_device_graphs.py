@@ -80,15 +80,15 @@ def both(make: Callable[[Any], Any], stencil: FullStencil, dtype: Any) -> tuple[
 
 
 @ON_DEVICES
-@pytest.mark.parametrize("tail", [20, graphs.TAIL])
 def test_groups_and_nodes_together_are_those_of_the_specification(
-    makes: list[Callable[[Any], Any]], tail: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+    makes: list[Callable[[Any], Any]], dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With links of either sign, or none, and groups that nothing holds; with a launch a step, and with one for many.
 
     In every order of threads the correction has the same bits.
     """
-    monkeypatch.setattr(graphs, "TAIL", tail)
+    if dtype == np.float32:
+        monkeypatch.setattr(graphs, "TAIL", 20)
     solve_directly(20, monkeypatch)
     graphs_of, solved_directly = set(), set()
     for number, (shape, rules) in enumerate(GRIDS):
@@ -96,7 +96,8 @@ def test_groups_and_nodes_together_are_those_of_the_specification(
         loose, bare = np.array(full.coefficients), np.array(full.coefficients)
         loose[0], bare[1:] = 0.0, 0.0
         for stencil in (full, along_axes(full), *(replace(full, coefficients=each) for each in (loose, bare))):
-            for threshold, part in ((0.05, 1.0), (0.4, 0.5)):
+            asked = (0.05, 1.0), (0.4, 0.5)
+            for threshold, part in asked if number == 0 else asked[number % 2 :][:1]:
                 outs = []
                 for make in makes if number == 0 else makes[:1]:
                     host, device, backend = both(make, stencil, dtype)

@@ -121,7 +121,7 @@ def test_clusters_found_on_the_device_are_those_found_on_the_host(
         for stencil in (full, few, replace(full, coefficients=alone), scaled, axes):
             there = backend.companion(np.float32).from_host(np.asarray(stencil.coefficients))
             operations = backend.bind(replace(stencil, coefficients=there))
-            for asked in ((1e-4,), (0.05, 0.5), (0.3, 0.01), (1.0,)):
+            for asked in ((1e-4,), (0.05, 0.5), (0.3, 0.01), (1.0,))[:: 2 if stencil.scales else 1]:
                 expected, found = host.bind(stencil).clusters(*asked), operations.clusters(*asked)
                 assert np.array_equal(on_host(backend, found.nodes), expected.nodes)
                 assert np.array_equal(on_host(backend, found.starts), expected.starts)
