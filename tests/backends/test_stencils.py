@@ -360,7 +360,7 @@ def test_corrections_of_clusters_are_those_of_sparse_matrices(
     compared = a
     if scaled:
         assert stencil.coefficients is not None
-        scales = tuple(10.0 ** (number % 3) for number in range(len(stencil.offsets)))
+        scales = tuple(10.0 ** ((1 + number) % 3) for number in range(len(stencil.offsets)))
         factors = np.array([0.0, *scales]).reshape(-1, *(1,) * (stencil.coefficients.ndim - 1))
         compared = matrix_of(replace(stencil, coefficients=factors * stencil.coefficients.astype(np.float64))).toarray()
         stencil = replace(stencil, scales=scales)
