@@ -367,7 +367,8 @@ class CoarserField:
     def read(self, xp: ModuleType, start: int, stop: int, others: Sequence[Range] = ()) -> Any:
         """Rows (planes in 3D) `start` to `stop`, without `stop`, as a float64 array of the module xp.
 
-        It is a view if it can be. Of the other axes `others` has the ranges; those left out count as a whole.
+        The array is a view of the finer one where the coarser nodes are among the finer ones. `others` has the ranges
+        of the other axes; an axis that is left out counts as a whole.
         """
         ranges = itertools.zip_longest(((start, stop), *others), (axis.nodes for axis in self.coarse))
         # Of each axis only the nodes of this block, from only those that they need.

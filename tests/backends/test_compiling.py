@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ import poisson
 from poisson import backends
 from poisson.backends.gpu import shared
 from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.runtime import Kernel
 from poisson.backends.gpu.shared import Kernels
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.recordings import MOST_READS
@@ -189,11 +190,11 @@ def test_what_is_prepared_counts_for_every_backend_on_the_device() -> None:
 
 
 def test_a_kernel_that_the_process_has_is_not_loaded_again() -> None:
-    runtime = Noting()
-    assert Kernels(runtime).get(("vectors",), lambda: 1) == 1  # type: ignore[arg-type, return-value, comparison-overlap]  # numbers as kernels
+    runtime, made = Noting(), cast(Kernel, object())
+    assert Kernels(runtime).get(("vectors",), lambda: made) is made
     kernels = Kernels(runtime)
     kernels.ask({("vectors",): pytest.fail})
-    assert kernels.get(("vectors",), pytest.fail) == 1
+    assert kernels.get(("vectors",), pytest.fail) is made
 
 
 def test_time_in_which_kernels_are_awaited_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,10 @@ def test_large_clusters_are_corrected_with_the_same_bits_in_every_order_of_block
 def test_residuals_at_the_nodes_of_few_groups_are_those_of_all_nodes(
     make: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any
 ) -> None:
-    """Of links with any coefficients, of tables and of full stencils, on all faces. Other nodes keep their values."""
+    """The operators have links with any coefficients, tables or full stencils, and all faces.
+
+    Nodes in no group keep their values.
+    """
     backend = make(dtype)
     grids = [*(grid_operator(shape, rules) for rules in FEW_RULES[len(shape)]), *PLACED[len(shape)]]
     for number, a in enumerate(grids):

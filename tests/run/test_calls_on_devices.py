@@ -102,7 +102,7 @@ def test_a_value_on_a_device_that_is_not_finite_is_refused(
 def test_a_value_that_coarser_grids_take_from_the_device(
     value: float, place: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused where it is not finite, whether they have its node or not."""
+    """A source that is not finite at a node is refused, whether coarser grids have that node or not."""
     monkeypatch.setattr("poisson.backends.gpu.backend.KEPT_NODES", 0)
     solver = Solver(Problem.on_box((33, 17)), "multigrid", "gpu", stop="discretisation")
     values = source((17, 33))

@@ -115,7 +115,7 @@ def test_mean_fluxes_of_a_direct_solver_agree(shape: tuple[int, ...], monkeypatc
 @pytest.mark.parametrize("shape", [(41, 7), (5, 9, 37), (3, 6, 4)])
 @pytest.mark.parametrize("mean", ["harmonic", "arithmetic"])
 def test_sources_and_energies_on_a_device_are_those_on_the_host(make: Any, shape: tuple[int, ...], mean: Any) -> None:
-    """Of arrays with rows at other distances, of some potentials or all, and where a is 0."""
+    """The arrays have rows at other distances; the energies are of some potentials or of all; a is 0 at some nodes."""
     backend, rng, spacing = make(np.float64), np.random.default_rng(3), (0.3, 1.0, 2.5)[: len(shape)]
     upper = [h * n for h, n in zip(spacing, shape[::-1], strict=True)]
     a, *fields = rng.random((1 + len(shape), *shape))

@@ -299,7 +299,7 @@ def test_coarser_grids_take_their_source_from_the_finer_one(shape: tuple[int, ..
 
 
 def test_boundary_values_of_coarser_grids_that_change_in_place() -> None:
-    """What a face has in an array may be another at each load, an expression may not."""
+    """Boundary values in an array may change from load to load; those of an expression do not, and are kept."""
     values = np.ones(17)
     problem = Problem.on_box((17, 17), f=1.0, boundary={"x_lower": values, "all": "y"})
     discretisation = Discretisation(problem)

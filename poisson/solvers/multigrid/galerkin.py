@@ -162,6 +162,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
         elif asked != thresholds:
             found += full.clusters_at(thresholds[len(asked) :], LARGEST_PART)
         # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
+        # Groups as if spacings were equal that have the three sizes of others are taken for these without a comparison.
         different = {each.size: each for each in found if each.size[0]}
         return tuple(backend.bind(each) for each in (*different.values(), *([thin] if thin else [])))
 
