@@ -155,17 +155,21 @@ struct Graph {
     const double* excess;
 };
 
+constexpr double STRONG = 0.06;
+
 // Aggregates of the nodes of a graph, which has few of them beside those of the grid: one thread makes them.
 class Aggregates {
 public:
     explicit Aggregates(const Graph& g)
         : g(g),
           order(some<int32_t>(1, g.nodes)),
+          beside(some<int32_t>(1, std::max(1, g.starts[g.nodes]))),
+          sums(some<double>(1, g.nodes)),
           joined(some<int32_t>(1, g.nodes)),
           aggregate(some<int32_t>(1, g.nodes)),
           near(some<uint8_t>(1, g.nodes)),
           row(g.nodes) {}
-    explicit operator bool() const { return order && joined && aggregate && near && row; }
+    explicit operator bool() const { return order && beside && sums && joined && aggregate && near && row; }
 
     // The aggregate of each node, from 1 on, or 0 for one without links; how many there are.
     int32_t find() {
@@ -173,22 +177,23 @@ public:
         for (int32_t n = 0; n < g.nodes; ++n) order[n] = n;
         std::sort(order.get(), order.get() + g.nodes,
                   [&](int32_t one, int32_t other) { return mixed(one) > mixed(other); });
+        find_strong();
         // A node is no root if it or a neighbour of it is one before it or beside one.
         std::fill_n(near.get(), g.nodes, 0);
         std::fill_n(joined.get(), g.nodes, 0);
         for (int64_t place = 0; place < g.nodes; ++place) {
             const int32_t n = order[place];
             bool free = !near[n] && g.starts[n] < g.starts[n + 1];
-            for (int32_t entry = g.starts[n]; free && entry < g.starts[n + 1]; ++entry) free = !near[g.columns[entry]];
+            for (int32_t entry = g.starts[n]; free && entry < g.starts[n + 1]; ++entry) free = !near[beside[entry]];
             if (!free) continue;
             joined[n] = near[n] = 1;
-            for (int32_t entry = g.starts[n]; entry < g.starts[n + 1]; ++entry) near[g.columns[entry]] = 1;
+            for (int32_t entry = g.starts[n]; entry < g.starts[n + 1]; ++entry) near[beside[entry]] = 1;
         }
         int32_t count = 0;
         for (int32_t n = 0; n < g.nodes; ++n) aggregate[n] = joined[n] ? ++count : 0;
         for (int32_t n = 0; n < g.nodes; ++n)
             for (int32_t entry = g.starts[n]; joined[n] && entry < g.starts[n + 1]; ++entry)
-                aggregate[g.columns[entry]] = aggregate[n];
+                aggregate[beside[entry]] = aggregate[n];
         std::copy_n(aggregate.get(), g.nodes, joined.get());
         // The others follow the strongest link to a node that has joined a root, the last one of several.
         for (int32_t n = 0; n < g.nodes; ++n) {
@@ -196,9 +201,9 @@ public:
             double strongest = 0;
             for (int32_t entry = g.starts[n]; entry < g.starts[n + 1]; ++entry) {
                 const double link = std::abs(g.links[entry]);
-                if (!joined[g.columns[entry]] || link < strongest) continue;
+                if (!joined[beside[entry]] || link < strongest) continue;
                 strongest = link;
-                aggregate[n] = joined[g.columns[entry]];
+                aggregate[n] = joined[beside[entry]];
             }
         }
         return count;
@@ -230,8 +235,24 @@ public:
     }
 
 private:
+    // Ends of strong links; others lead back to where they begin.
+    void find_strong() {
+        for (int32_t n = 0; n < g.nodes; ++n) {
+            sums[n] = 0;
+            for (int32_t entry = g.starts[n]; entry < g.starts[n + 1]; ++entry) sums[n] += g.links[entry];
+        }
+        for (int32_t n = 0; n < g.nodes; ++n)
+            for (int32_t entry = g.starts[n]; entry < g.starts[n + 1]; ++entry) {
+                const int32_t other = g.columns[entry];
+                const bool strong = g.links[entry] * g.links[entry] > STRONG * STRONG * sums[n] * sums[other];
+                beside[entry] = strong ? other : n;
+            }
+    }
+
     const Graph& g;
-    std::unique_ptr<int32_t[], Release> order, joined, aggregate;
+    std::unique_ptr<int32_t[], Release> order, beside;
+    std::unique_ptr<double[], Release> sums;
+    std::unique_ptr<int32_t[], Release> joined, aggregate;
     std::unique_ptr<uint8_t[], Release> near;
     Links row;
 };

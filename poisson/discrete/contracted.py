@@ -28,6 +28,11 @@ too little. Fewer take more iterations, and more save few."""
 DENSE = 150
 """A graph of so many nodes is solved directly."""
 
+STRONG = 0.06
+"""Aggregates follow links g_ij above this part of √(s_i s_j), with the sums s of the links of each node: where a has
+three values or more, groups and single nodes still have links of all strengths between them. The number is one that
+equal links do not meet."""
+
 STALLED = 0.7
 """If aggregation leaves more than this part of the nodes, the last sweep is all there is."""
 
@@ -87,9 +92,12 @@ def aggregates(graph: Graph) -> Aggregated:
     """The graph on aggregates of nodes: roots have no neighbour in common, and each node with links joins one near it.
 
     A node becomes a root if its number, in an order that has nothing to do with the grid, is the largest among those of
-    nodes within two links that are still free.
+    nodes within two links that are still free. Only strong links count; a node that has others alone is a root.
     """
-    count, rows, beside = graph.excess.size, graph.rows, graph.columns
+    count, rows = graph.excess.size, graph.rows
+    sums = np.bincount(rows, graph.links, count)
+    strong = graph.links**2 > STRONG**2 * sums[rows] * sums[graph.columns]
+    beside = np.where(strong, graph.columns, rows)
     mixed = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     order = np.empty(count, dtype=np.int64)
     order[np.argsort(mixed, kind="stable")] = np.arange(1, count + 1)
@@ -117,7 +125,7 @@ def aggregates(graph: Graph) -> Aggregated:
     groups = np.append(0, np.cumsum(np.bincount(of_linked))).astype(np.int32)
     members = np.flatnonzero(linked)[np.argsort(of_linked, kind="stable")].astype(np.int32)
     excess: Any = np.bincount(of_linked, graph.excess[linked])
-    coarse = Graph.of(aggregate[rows], aggregate[beside], graph.links, excess)
+    coarse = Graph.of(aggregate[rows], aggregate[graph.columns], graph.links, excess)
     return Aggregated(groups, members, coarse)
 
 

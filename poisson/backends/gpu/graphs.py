@@ -87,7 +87,11 @@ class Graphs:
         nodes, backend = np.int32(graph.nodes), self._backend
         ranks, near = (self._empty(graph.nodes, np.uint64) for _ in range(2))
         roots, own = (self._empty(graph.nodes, np.int32) for _ in range(2))
-        links, joined = (graph.starts, graph.columns), none(backend, graph.nodes)
+        beside, sums = self._empty(graph.columns.size, np.int32), self._empty(graph.nodes, np.float64)
+        self._over("sums", graph.nodes, (graph.starts, graph.links, nodes, sums))
+        entries = np.int32(beside.size)
+        self._over("beside", beside.size, (graph.rows, graph.columns, graph.links, sums, entries, beside))
+        links, joined = (graph.starts, beside), none(backend, graph.nodes)
         counts, settled, linked = zeros(backend, 3, np.uint64), 0, graph.nodes
         self._over("begin", graph.nodes, (graph.starts, ranks, nodes, counts[2:]))
         while settled < linked:
@@ -108,7 +112,7 @@ class Graphs:
         self._over("entries", graph.columns.size, (own, graph.rows, graph.columns, np.int32(keys.size), keys))
         starts, rows, columns = self.rows_of(keys, found)
         sums, excess = (self._empty(size, np.float64) for size in (columns.size, found))
-        arguments = (*(groups, members, own, *links, graph.links, graph.excess, rows, columns),
+        arguments = (*(groups, members, own, graph.starts, graph.columns, graph.links, graph.excess, rows, columns),
                      *(np.int32(columns.size), np.int32(found), sums, excess))  # fmt: skip
         self._over("links", max(found, columns.size), arguments)
         coarse = DeviceGraph(found, starts, rows, columns, sums, excess)

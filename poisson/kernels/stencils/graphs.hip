@@ -39,9 +39,31 @@ KERNEL poisson_graph_rows(const index_t* __restrict__ keys, const index_t* __res
     columns[at] = (int)(key & 0xffffffff);
 }
 
-// ---- aggregates: roots have no neighbour in common, and every node with a link joins one near it
+// ---- aggregates: roots have no neighbour in common, and every node with a link joins one near it; `beside` are the
+// ends of strong links
 
+#define STRONG 0.06
 #define ROOT 0xffffffffffffffffull
+
+// The sums of the links of each node.
+KERNEL poisson_graph_sums(const int* __restrict__ starts, const double* __restrict__ links, int nodes,
+                          double* __restrict__ sums) {
+    const index_t node = NUMBER_OF_THREAD;
+    if (node >= nodes) return;
+    double sum = 0;
+    for (int entry = starts[node]; entry < starts[node + 1]; ++entry) sum += links[entry];
+    sums[node] = sum;
+}
+
+// The ends of strong links; others lead back to where they begin.
+KERNEL poisson_graph_beside(const int* __restrict__ rows, const int* __restrict__ columns,
+                            const double* __restrict__ links, const double* __restrict__ sums, int entries,
+                            int* __restrict__ beside) {
+    const index_t at = NUMBER_OF_THREAD;
+    if (at >= entries) return;
+    const int own = rows[at], other = columns[at];
+    beside[at] = links[at] * links[at] > STRONG * STRONG * sums[own] * sums[other] ? other : own;
+}
 
 // Adds how many threads count to a number. Every thread of the block must call it.
 __device__ __forceinline__ void count(bool counts, count_t* number) {
@@ -60,30 +82,30 @@ KERNEL poisson_graph_begin(const int* __restrict__ starts, count_t* __restrict__
 }
 
 __device__ __forceinline__ count_t largest_near(const count_t* __restrict__ values, index_t node,
-                                                const int* __restrict__ starts, const int* __restrict__ columns) {
+                                                const int* __restrict__ starts, const int* __restrict__ beside) {
     count_t largest = values[node];
     for (int entry = starts[node]; entry < starts[node + 1]; ++entry) {
-        const count_t value = values[columns[entry]];
+        const count_t value = values[beside[entry]];
         largest = value > largest ? value : largest;
     }
     return largest;
 }
 
 KERNEL poisson_graph_near(const count_t* __restrict__ ranks, count_t* __restrict__ near, const int* __restrict__ starts,
-                          const int* __restrict__ columns, int nodes) {
+                          const int* __restrict__ beside, int nodes) {
     const index_t node = NUMBER_OF_THREAD;
-    if (node < nodes) near[node] = largest_near(ranks, node, starts, columns);
+    if (node < nodes) near[node] = largest_near(ranks, node, starts, beside);
 }
 
 // A free node is left without a rank where a root is near it, and becomes a root where no other free one has a larger
 // rank. counts: the roots, and all nodes that are no longer free.
 KERNEL poisson_graph_choose(count_t* __restrict__ ranks, const count_t* __restrict__ near,
-                            const int* __restrict__ starts, const int* __restrict__ columns, int nodes, int* roots,
+                            const int* __restrict__ starts, const int* __restrict__ beside, int nodes, int* roots,
                             count_t* counts) {
     const index_t node = NUMBER_OF_THREAD;
     const count_t rank = node < nodes ? ranks[node] : 0;
     const bool free = rank != 0 && rank != ROOT;
-    const count_t largest = free ? largest_near(near, node, starts, columns) : 0;
+    const count_t largest = free ? largest_near(near, node, starts, beside) : 0;
     const bool is_root = free && largest == rank, covered = free && largest == ROOT;
     if (is_root || covered) ranks[node] = is_root ? ROOT : 0;
     append(is_root, (int)node, roots, counts);
@@ -92,28 +114,28 @@ KERNEL poisson_graph_choose(count_t* __restrict__ ranks, const count_t* __restri
 
 // Each root and its neighbours have its number.
 KERNEL poisson_graph_join(const int* __restrict__ roots, int aggregates, const int* __restrict__ starts,
-                          const int* __restrict__ columns, int* __restrict__ joined) {
+                          const int* __restrict__ beside, int* __restrict__ joined) {
     const index_t number = NUMBER_OF_THREAD;
     if (number >= aggregates) return;
     const int root = roots[number];
     joined[root] = (int)number;
-    for (int entry = starts[root]; entry < starts[root + 1]; ++entry) joined[columns[entry]] = (int)number;
+    for (int entry = starts[root]; entry < starts[root + 1]; ++entry) joined[beside[entry]] = (int)number;
 }
 
 // The others follow the strongest link to one that has joined, the last one of several. Keys have the aggregate of each
 // node in the upper half, and the node.
 KERNEL poisson_graph_follow(const int* __restrict__ joined, const int* __restrict__ starts,
-                            const int* __restrict__ columns, const double* __restrict__ links, int nodes,
+                            const int* __restrict__ beside, const double* __restrict__ links, int nodes,
                             int* __restrict__ aggregates, index_t* __restrict__ keys) {
     const index_t node = NUMBER_OF_THREAD;
     if (node >= nodes) return;
     int own = joined[node];
     double strongest = 0;
     for (int entry = starts[node]; joined[node] < 0 && entry < starts[node + 1]; ++entry) {
-        const int beside = joined[columns[entry]];
-        if (beside < 0 || fabs(links[entry]) < strongest) continue;
+        const int other = joined[beside[entry]];
+        if (other < 0 || fabs(links[entry]) < strongest) continue;
         strongest = fabs(links[entry]);
-        own = beside;
+        own = other;
     }
     aggregates[node] = own;
     keys[node] = own < 0 ? NO_KEY : (index_t)own << 32 | node;
