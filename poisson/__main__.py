@@ -23,7 +23,6 @@ def command() -> int:
     if not atexit._ncallbacks() and not any(map(os.environ.get, WATCHED)):
         atexit.register(_end, code)
     gc.disable()
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # which it would look for everywhere
     code.append(main())
     return code[0]
 

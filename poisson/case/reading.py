@@ -102,7 +102,7 @@ def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, over
     output file without its suffix. `folder`: field files are relative to it. `overrides`: as for `load`. Returns:
     validated, with every default filled in. Raises `CaseError` with one line for each mistake.
     """
-    # Imported on use: building the models takes longer than the rest of the package.
+    # Imported on use: what reads results only, or reads the text of a case, makes none.
     from poisson.case.build import build
     from poisson.case.exact import changed
 

@@ -16,21 +16,7 @@ from support.places import ROOT
 import poisson
 
 NAMES = (
-    *(
-        "h5py",
-        "numpy",
-        "pydantic",
-        "fire",
-        "rich",
-        "tomli_w",
-        "cupy",
-        "scipy",
-        "secrets",
-        "typing",
-        "logging",
-        "json",
-        "tomllib",
-    ),
+    *("h5py", "numpy", "fire", "rich", "tomli_w", "cupy", "scipy", "secrets", "typing", "logging", "json", "tomllib"),
     *(
         "dataclasses",
         "inspect",
