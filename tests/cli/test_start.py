@@ -111,7 +111,7 @@ sys.exit(command())
     ("before", "variables", "end"),
     [
         ("", {}, ""),
-        ("atexit.register(print, 'first', end=' ', flush=True)", {}, "first torn down "),
+        ("atexit.register(print, 'first', end=' ')", {}, "first "),
         ("", {"CUDA_INJECTION64_PATH": "tool"}, "torn down "),
         ("sys.modules['mpi4py.MPI'] = sys", {}, "torn down "),
     ],
