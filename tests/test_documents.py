@@ -216,7 +216,7 @@ def test_every_object_and_attribute_of_a_result_is_documented(tmp_path: Path) ->
     ]
     solution = go_on(load(ROOT / "cases/cube.toml", overrides), None, appraise=appraise)
     assert solution.performance is not None
-    path, _ = result.save(tmp_path / "cube.h5", solution)
+    path, *_ = result.save(tmp_path / "cube.h5", solution)
     names = []
     with h5py.File(path) as file:
         file.visit(names.append)
