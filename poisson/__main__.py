@@ -19,16 +19,24 @@ def command() -> int:
     import gc
 
     code: list[int] = []
-    # What is registered first comes last. Whoever came before, such as a tool that measures coverage, keeps the turn.
-    if not atexit._ncallbacks() and not any(map(os.environ.get, WATCHED)):
-        atexit.register(_end, code)
+    if not any(map(os.environ.get, WATCHED)):
+        atexit.register(_prepare_end, code)
     gc.disable()
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # which it would look for everywhere
     code.append(main())
     return code[0]
 
 
-def _end(code: list[int]) -> None:
+class _End:
+    """The end of the process, at once, when nobody refers to this any more."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+
+    def __del__(self) -> None:
+        os._exit(self._code)
+
+
+def _prepare_end(code: list[int]) -> None:
     # MPI waits for the interpreter's own end.
     if code and "mpi4py.MPI" not in sys.modules:
         try:
@@ -37,7 +45,13 @@ def _end(code: list[int]) -> None:
                     stream.flush()
         except (OSError, ValueError):
             return
-        os._exit(code[0])
+        import builtins
+        import gc
+
+        # What others registered before comes next. Then the interpreter looks for garbage a last time, and forgets this
+        # name before it takes down the first module.
+        gc.freeze()
+        vars(builtins)["_"] = _End(code[0])
 
 
 def main() -> int:

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_suffix(".toml")
 COPIED = ("poisson", "tests", "native", "scripts", "cases", "docs")
 LIBRARY = Path("poisson/backends/openmp/libpoisson.so")
-PRELOADED = ("numpy", "scipy.sparse.linalg", "scipy.fft", "h5py", "pydantic", "hypothesis", "fire", "rich", "_pytest")
+PRELOADED = ("numpy", "scipy.sparse.linalg", "scipy.fft", "h5py", "hypothesis", "fire", "rich", "_pytest")
 """Modules that take longest to import are imported once, and inherited by the processes that run the tests."""
 BY_DEFAULT = "not emulated"
 """The tests that run by default: a change of Python code shows without the emulation of a GPU, which compiles for each

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import CaseError
 from poisson.problem.expressions import parse
-
-if TYPE_CHECKING:
-    from poisson.case.tables import AxisTable
 
 Values = NDArray[np.float64]
 
@@ -28,9 +25,8 @@ _KINDS = ("nodes", "file", "map", "stretch")
 _BELONG = {"dataset": "file", "ratio": "stretch", "towards": "stretch"}
 
 
-def require_one_kind(table: AxisTable) -> None:
+def require_one_kind(given: Mapping[str, Any]) -> None:
     """Raise CaseError if a table says not exactly once where the nodes are, or has a key that belongs to another."""
-    given = table.model_dump(exclude_none=True)
     kinds = [key for key in _KINDS if key in given]
     alone = [key for key, of in _BELONG.items() if key in given and of not in given]
     if len(kinds) != 1:

@@ -18,10 +18,9 @@ from poisson.case import toml
 from poisson.case.axes import marks_between, require_one_kind
 from poisson.case.combinations import clashes, settings_of
 from poisson.case.exact import holds
-from poisson.case.mistakes import Mistakes, allowed, dimension, system, validate
-from poisson.case.schema import CaseFile, OutputTable
+from poisson.case.mistakes import Mistakes, dimension, system, validate
+from poisson.case.schema import CASE
 from poisson.case.settings import WITHOUT_VECTORS, Case, Interval, OutputSettings, Units
-from poisson.case.tables import AxisTable, FileTable
 from poisson.errors import CaseError, ExpressionError, PoissonError
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Kind
@@ -56,39 +55,40 @@ def build(
 ) -> Case:
     """Validate a case file as a whole.
 
-    `data`: the TOML document, with overrides applied. Wrong keys are taken out of it. `name`: the name of the case, for
+    `data`: the TOML document, with overrides applied. `name`: the name of the case, for
     the title and the output file. `folder`: field files are relative to it. `overridden`: the keys that overrides gave,
     with the options that gave them. `changes`: those of them that an exact solution depends on, as far as the file says
     something else. Raises `CaseError` with one line for each mistake.
     """
     mistakes = Mistakes(overridden)
     axes = dimension(data)
-    form = validate(data, mistakes)
-    reader = _Reader(form, mistakes, axes, folder, system(data))
+    tables = validate(data, mistakes)
+    reader = _Reader(tables, mistakes, axes, folder, system(tables))
     exact = reader.exact()
-    conditions = reader.conditions(reader.tables["boundary"], reader.centred)
+    conditions = reader.conditions(tables["boundary"], reader.centred)
     lattice = reader.lattice(conditions)
     a, c = reader.coefficient("a", lattice), reader.coefficient("c", lattice)
     f = reader.source(lattice, exact, a, c)
-    initial = reader.on_nodes(("run", "initial"), form.run.initial, lattice)
+    initial = reader.on_nodes(("run", "initial"), tables["run"]["initial"], lattice)
     on_faces = [data for each in conditions.values() for data in (each.value, each.alpha)] if lattice else []
     if lattice:
         reader.compare(conditions, lattice.shape)
     conditions, patches = settled(conditions, lattice, reader) if lattice else (conditions, [])
-    bodies = bodies_of([*reader.tables["body"], *patches], reader, lattice)
+    bodies = bodies_of([*tables["body"], *patches], reader, lattice)
     output = reader.output(name, lattice, f, a, c, initial, *on_faces, *(body.inside.level for body in bodies))
-    if bodies and form.output.order != ORDERS[0]:
-        mistakes.wrong(("output", "order"), form.output.order, f"{ORDERS[0]} with bodies in the box")
+    if bodies and output.order != ORDERS[0]:
+        mistakes.wrong(("output", "order"), output.order, f"{ORDERS[0]} with bodies in the box")
     reader.need_used_parameters()
-    solver, run = settings_of(form)
+    solver, run = settings_of(tables)
     if mistakes or lattice is None or f is None or initial is None or a is None or c is None:
         mistakes.disagree(clashes(solver, run, None))
         raise CaseError(mistakes.lines())
     faces = _faces(conditions, exact, a, lattice)
-    title = name if form.title is None else form.title
-    problem = Problem(lattice, faces, f, c, initial, exact, title, a, form.equation.mean, bodies, form.equation.surface)
+    title = tables.get("title", name)
+    mean, surface = tables["equation"]["mean"], tables["equation"]["surface"]
+    problem = Problem(lattice, faces, f, c, initial, exact, title, a, mean, bodies, surface)
     mistakes.disagree(clashes(solver, run, problem))
-    tables = _resolved(reader.tables, title, lattice, conditions, output)
+    tables = _resolved(tables, title, lattice, conditions, output)
     if changes and not _gives_exact(overridden) and exact is not None and not holds(problem):
         problem, output = _without_exact(mistakes, problem, output, tables, changes)
     mistakes.refuse()
@@ -98,10 +98,11 @@ def build(
 class _Reader(Reader):
     """Reads the keys that depend on each other, and has what only a case file has: parameters, files, ``exact``."""
 
-    def __init__(self, form: CaseFile, mistakes: Mistakes, axes: int | None, folder: Path, system: str) -> None:
+    def __init__(self, tables: dict[str, Any], mistakes: Mistakes, axes: int | None, folder: Path, system: str) -> None:
         super().__init__(mistakes, axes, system=system)
-        self.form = form
-        self.tables = form.model_dump(exclude_none=True)
+        self.tables = tables
+        self.domain = tables["domain"]
+        self.equation = tables["equation"]
         self.mistakes: Mistakes = mistakes
         self.folder = folder
         self.system = system
@@ -111,15 +112,15 @@ class _Reader(Reader):
 
     def _begins(self) -> float | None:
         """Where a radius begins, as far as that is known before its axis is made."""
-        if (lower := self.form.domain.lower) is not None:
-            return lower[0]
-        table = self.form.domain.r
+        if "lower" in self.domain:
+            return float(self.domain["lower"][0])
+        table = self.domain.get(RADIUS, {})
         with contextlib.suppress(PoissonError):
-            return first_of(table and table.nodes, self._file(table).read(0, 1) if table and table.file else None)
+            return first_of(table.get("nodes"), self._file(table).read(0, 1) if "file" in table else None)
         return None
 
     def field(self, path: Keys, given: Any) -> NodeField | None:
-        return self._file(given) if isinstance(given, (FileTable, Mapping)) else super().field(path, given)
+        return self._file(given) if isinstance(given, Mapping) else super().field(path, given)
 
     def uses(self, text: str) -> None:
         self._words.update(re.findall(r"\w+", text))
@@ -142,11 +143,11 @@ class _Reader(Reader):
         return self._least(path, given)
 
     def lattice(self, conditions: Conditions) -> Lattice | None:
-        domain, mistakes = self.form.domain, self.mistakes
+        mistakes = self.mistakes
         names = self.axes if self.dimension else ()
         kinds = [self._pair(name, conditions) for name in names]
         placed = {name: axis for name, pair in zip(names, kinds, strict=True) if (axis := self._explicit(name, pair))}
-        lower, upper, shape = domain.lower, domain.upper, domain.shape
+        lower, upper, shape = map(self.domain.get, ("lower", "upper", "shape"))
         if names and len(placed) == len(names):
             whole = Lattice(tuple(placed.values()), self.system)
             lower, upper, shape = lower or [*whole.lower], upper or [*whole.upper], shape or [*whole.shape]
@@ -165,8 +166,8 @@ class _Reader(Reader):
         if math.prod(shape) >= MAX_NODES:
             mistakes.wrong(("domain", "shape"), shape, "fewer than 2**60 nodes in all")
             return None
-        if self.system != (domain.system or CARTESIAN):
-            item = f"{mistakes.shown(domain.system)} with {quantity(len(shape), 'axis')}"
+        if self.system != (word := self.domain.get("system", CARTESIAN)):
+            item = f"{mistakes.shown(word)} with {quantity(len(shape), 'axis')}"
             mistakes.add(("domain", "system"), f"{item}; allowed: {SYSTEMS_ALLOWED}")
             return None
         axes: list[Axis | None] = []
@@ -195,22 +196,22 @@ class _Reader(Reader):
 
     def _word(self, axis: str) -> str:
         """The word of the placement along an axis."""
-        centring = self.form.domain.centring
+        centring = self.domain["centring"]
         if centring == "node" and axis == RADIUS and ANGLE in self.axes and self.centred:
             return Cells.word
-        word = centring if isinstance(centring, str) else getattr(centring, axis) or "node"
+        word = centring if isinstance(centring, str) else centring.get(axis, "node")
         return f"{word}s"
 
     def _explicit(self, name: str, kinds: tuple[Kind, Kind]) -> Axis | None:
         """The axis of nodes that are listed or in a file; None where there are none or they are wrong."""
-        table, path = getattr(self.form.domain, name), ("domain", name)
+        table, path = self.domain.get(name), ("domain", name)
         if table is None or self.mistakes.touch(path):
             return None
         with self.mistakes.at(path):
             require_one_kind(table)
-            if table.nodes is not None:
-                return placed_axis(self._word(name), table.nodes, kinds, self._power(name))
-            if table.file is not None:
+            if "nodes" in table:
+                return placed_axis(self._word(name), table["nodes"], kinds, self._power(name))
+            if "file" in table:
                 file = self._file(table)
                 if len(file.shape) != 1:
                     raise CaseError(f"{file} has the shape {file.shape}; the nodes of an axis have (n,)")
@@ -224,19 +225,18 @@ class _Reader(Reader):
 
     def _axis(self, name: str, low: float, high: float, nodes: int, kinds: tuple[Kind, Kind]) -> Axis | None:
         """The axis of nodes that are spaced equally, by a map or by a stretch."""
-        table, word, path = getattr(self.form.domain, name), self._word(name), ("domain", name)
+        table, word, path = self.domain.get(name, {}), self._word(name), ("domain", name)
         if self.mistakes.touch(path):
             return None
         power = self._power(name)
-        if table is None and word == Nodes.word and not power:
+        if not table and word == Nodes.word and not power:
             return Axis.between(low, high, nodes, (kinds[0].rule, kinds[1].rule))
-        given = {} if table is None else table.model_dump(exclude_none=True)
-        self._words.update(re.findall(r"\w+", given.get("map", "")))
+        self._words.update(re.findall(r"\w+", table.get("map", "")))
         try:
             intervals = nodes - (word == Nodes.word and not kinds[0].wraps)
-            return placed_axis(word, marks_between(low, high, intervals, given, self.parameters), kinds, power)
+            return placed_axis(word, marks_between(low, high, intervals, table, self.parameters), kinds, power)
         except (CaseError, ExpressionError) as error:
-            self.mistakes.add((*path, "map") if "map" in given else path, str(error))
+            self.mistakes.add((*path, "map") if "map" in table else path, str(error))
             return None
 
     def _interval(self, axis: str, low: float, high: float, nodes: int) -> bool:
@@ -251,14 +251,14 @@ class _Reader(Reader):
         return True
 
     def exact(self) -> Expression | None:
-        item = self.form.equation.exact
+        item = self.equation.get(EXACT)
         return None if item is None else self._formula(("equation", EXACT), item)
 
     def coefficient(self, name: str, lattice: Lattice | None) -> Coefficient | None:
         """a or c: the number that it is, or else the field."""
         path = ("equation", name)
-        item = getattr(self.form.equation, name)
-        if isinstance(item, FileTable):
+        item = self.equation[name]
+        if isinstance(item, Mapping):
             return self.on_nodes(path, item, lattice)
         formula = self._least(path, item, positive=name == "a")
         return formula.value if isinstance(formula, Expression) and formula.is_constant else formula
@@ -267,7 +267,7 @@ class _Reader(Reader):
         self, lattice: Lattice | None, exact: Expression | None, a: Coefficient | None, c: Coefficient | None
     ) -> NodeField | None:
         path = ("equation", "f")
-        item = self.form.equation.f
+        item = self.equation.get("f")
         if item is None:
             self.mistakes.missing(path)
             return None
@@ -282,25 +282,24 @@ class _Reader(Reader):
         return manufactured_source(exact, a, c, dimension, systems[dimension].power)
 
     def output(self, name: str, lattice: Lattice | None, *read: Coefficient | None) -> OutputSettings:
-        output, mistakes = self.form.output, self.mistakes
-        file = Path(output.file or f"{name}.h5")
+        output, mistakes = self.tables["output"], self.mistakes
+        file, given, order = Path(output.get("file", f"{name}.h5")), output["fields"], output["order"]
         sources = [os.path.realpath(field.path) for field in read if isinstance(field, FieldFile)]
         if os.path.realpath(file) in sources:
             mistakes.wrong(("output", "file"), str(file), "a file other than those that the case reads")
-        if len(set(output.fields)) != len(output.fields):
-            mistakes.wrong(("output", "fields"), output.fields, "every field at most once")
-        if "error" in output.fields:
+        if len(set(given)) != len(given):
+            mistakes.wrong(("output", "fields"), given, "every field at most once")
+        if "error" in given:
             self._need_exact(("output", "fields"), "error")
-        units = Units(output.units.length, output.units.value)
-        fields = tuple(dict.fromkeys(["u", *output.fields]))
-        every = None if output.checkpoint_every is None else Interval.of(output.checkpoint_every)
-        settings = OutputSettings(file, fields, output.order, units, every)
-        if not settings.vectors and output.order != OutputTable.model_fields["order"].default:
-            mistakes.wrong(("output", "order"), output.order, WITHOUT_VECTORS.format("output.fields"))
-        if lattice is not None and settings.vectors and min(lattice.shape) <= output.order:
-            largest = max(order for order in ORDERS if order < min(lattice.shape))
+        fields = tuple(dict.fromkeys(["u", *given]))
+        every = Interval.of(output["checkpoint_every"]) if "checkpoint_every" in output else None
+        settings = OutputSettings(file, fields, order, Units(**output["units"]), every)
+        if not settings.vectors and order != ORDERS[0]:
+            mistakes.wrong(("output", "order"), order, WITHOUT_VECTORS.format("output.fields"))
+        if lattice is not None and settings.vectors and min(lattice.shape) <= order:
+            largest = max(each for each in ORDERS if each < min(lattice.shape))
             reason = f"because order p needs p + 1 nodes along every axis of domain.shape = {list(lattice.shape)}"
-            mistakes.wrong(("output", "order"), output.order, f"at most {largest}, {reason}")
+            mistakes.wrong(("output", "order"), order, f"at most {largest}, {reason}")
         return settings
 
     def need_used_parameters(self) -> None:
@@ -308,10 +307,10 @@ class _Reader(Reader):
         for path in self.mistakes.overridden:
             if path[0] != "parameters" or len(path) != 2 or path[1] in self._words or self.mistakes.touch(path):
                 continue
-            used = sorted(self._words & set(self.form.parameters))
+            used = sorted(self._words & set(self.tables["parameters"]))
             near = difflib.get_close_matches(path[1], used, n=1)
             wanted = f"a parameter used by an expression of the case{': ' if used else ''}{', '.join(used)}"
-            self.mistakes.wrong(path, self.form.parameters[path[1]], wanted, near[0] if near else None)
+            self.mistakes.wrong(path, self.tables["parameters"][path[1]], wanted, near[0] if near else None)
 
     def _formula(self, path: Keys, item: float | str) -> Expression | None:
         return self.formula(path, item) if isinstance(item, str) else Expression.constant(item)
@@ -326,27 +325,26 @@ class _Reader(Reader):
         if formula.value > 0.0 or (formula.value == 0.0 and not positive):
             return formula
         if not self.mistakes.touch(path):
-            self.mistakes.wrong(path, item, allowed(path))
+            self.mistakes.wrong(path, item, self.mistakes.allowed(path))
         return None
 
-    def _file(self, given: FileTable | AxisTable | Mapping[str, Any]) -> FieldFile:
-        table = given if isinstance(given, Mapping) else given.model_dump()
+    def _file(self, table: Mapping[str, Any]) -> FieldFile:
         phases = table.get("phases")
         return FieldFile(self.folder / table["file"], table.get("dataset"), phases_of(phases) if phases else None)
 
     def _need_formulas(self, path: Keys, *names: str) -> None:
         """Report "exact" where a coefficient stands in a file, so that no derivative of it is known."""
         for name in names:
-            if isinstance(getattr(self.form.equation, name), FileTable) and not self.mistakes.touch(path):
+            if isinstance(self.equation[name], Mapping) and not self.mistakes.touch(path):
                 self.mistakes.wrong(path, EXACT, f"only if equation.{name} is a number or an expression")
 
     def _need_exact(self, path: Keys, item: str) -> None:
         """Report `item` if there is no exact solution."""
-        if self.form.equation.exact is None and not self.mistakes.touch(("equation", "exact")):
+        if EXACT not in self.equation and not self.mistakes.touch(("equation", "exact")):
             self.mistakes.wrong(path, item, "only if equation.exact is given")
 
     def _parameters(self) -> dict[str, float]:
-        parameters = dict(self.form.parameters)
+        parameters = dict(self.tables["parameters"])
         # A parameter with a wrong value is one mistake, not another one in each text that uses it.
         parameters.update(dict.fromkeys(self.mistakes.keys_in("parameters"), 1.0))
         for name in list(parameters):
@@ -438,5 +436,5 @@ def _resolved(
     }
     if not tables["body"]:
         tables["equation"] = {name: item for name, item in tables["equation"].items() if name != "surface"}
-    order = [name for name in CaseFile.model_fields if name not in ("parameters", "body") or tables[name]]
+    order = [name for name in CASE.keys if name not in ("parameters", "body") or tables[name]]
     return {name: tables[name] for name in order}

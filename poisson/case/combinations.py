@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from poisson.backends.registry import AUTO
+from poisson.case.mistakes import Mistakes, validate
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import ANGLE, CARTESIAN
@@ -17,9 +18,6 @@ from poisson.problem.problem import CONSTANT_A, FORMS, MEANS, Problem, number
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, clash
 from poisson.solvers.settings import RunSettings, SolverSettings
-
-if TYPE_CHECKING:
-    from poisson.case.schema import CaseFile
 
 OPEN = "a face is open"
 
@@ -36,12 +34,6 @@ def checked_settings(
         name: {key: item.item() if isinstance(item, np.generic) else item for key, item in given.items()}
         for name, given in (("solver", solver), ("run", run))
     }
-    settings = as_given(**tables)
-    if settings and not any(clashes(*settings, problem)):
-        return settings
-    # Imported on use: building the models takes longer than many a solve.
-    from poisson.case.mistakes import Mistakes, validate
-
     mistakes = Mistakes()
     settings = settings_of(validate(tables, mistakes))
     mistakes.disagree(clashes(*settings, problem))
@@ -49,23 +41,13 @@ def checked_settings(
     return settings
 
 
-def as_given(solver: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[SolverSettings, RunSettings] | None:
-    """The settings with these values, if each may stand there as it is; None if the form of a case file has to see."""
-    places = registry.solver_keys()
-    for name, value in solver.items():
-        place = places.get(name)
-        if place is None or not (place.key.takes(value) or (value is None and place.default is None)):
-            return None
-    machine = RunSettings(**run) if "ranks" not in run else None
-    return (SolverSettings().having(**solver), machine) if machine and machine.right else None
-
-
-def settings_of(form: CaseFile) -> tuple[SolverSettings, RunSettings]:
-    """The settings in a form whose keys are each right by itself."""
-    run = form.run
-    ranks = None if isinstance(run.ranks, str) else tuple(run.ranks) if isinstance(run.ranks, list) else run.ranks
-    solver = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
-    return solver, RunSettings(run.backend, run.precision, run.threads, ranks)
+def settings_of(tables: Mapping[str, Any]) -> tuple[SolverSettings, RunSettings]:
+    """The settings in the tables of a case whose keys are each right by itself."""
+    run = tables["run"]
+    ranks = None if run["ranks"] == AUTO else tuple(run["ranks"]) if isinstance(run["ranks"], list) else run["ranks"]
+    return SolverSettings().having(**tables["solver"]), RunSettings(
+        run["backend"], run["precision"], run["threads"], ranks
+    )
 
 
 def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -> Iterator[Clash]:

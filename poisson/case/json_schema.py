@@ -3,11 +3,12 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from poisson.case.schema import CaseFile
-from poisson.case.tables import MAX_TITLE
+from poisson.case.kinds import ABSENT, Either, Key, Kind, List, Number, Numbers, Table, Tables, Word
+from poisson.case.schema import CASE
+from poisson.case.tables import AXIS, FACE, FILE, MAX_TITLE, PATCH
 from poisson.mesh.boundary import CONDITIONS
 from poisson.problem.fields import HDF5_SUFFIXES
 
@@ -19,11 +20,14 @@ WIDTH = 120
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 """The draft that editors know best. A reference has no keys beside it there."""
 
-_SHARED = ("FaceTable", "PatchTable", "FileTable", "AxisTable")
+_TYPES: dict[type, str] = {str: "string", float: "number", int: "integer", bool: "boolean"}
+_BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+
+_SHARED = {"FaceTable": FACE, "PatchTable": PATCH, "FileTable": FILE, "AxisTable": AXIS}
 """The tables that stand in several places, and so are defined once."""
 
 _REQUIRED = {(): ["equation", "domain", "boundary"], ("equation",): ["f"]}
-"""Keys that every case needs. That they may be None in the models serves its messages."""
+"""Keys that every case needs. That they have defaults serves the messages."""
 
 _ONE_CONDITION = {
     "oneOf": [{"required": [kind.value, *["alpha"] * kind.takes_alpha]} for kind in CONDITIONS],
@@ -52,67 +56,61 @@ def _in_lines(value: Any, indent: str, key: str = "") -> str:
 
 def schema() -> dict[str, Any]:
     """The schema as JSON's values."""
-    model = CaseFile.model_json_schema()
-    tables = model.pop("$defs")
-    made = _table(model, tables, ())
+    made = _table(CASE, ())
     made["properties"]["title"]["maxLength"] = MAX_TITLE
     made["properties"]["output"]["properties"]["file"]["pattern"] = _ending(HDF5_SUFFIXES)
-    shared = {name: _table(tables[name], tables, (name,)) for name in _SHARED}
+    shared = {name: _table(table, (name,)) for name, table in _SHARED.items()}
     for name in ("FaceTable", "PatchTable"):
         shared[name] |= _ONE_CONDITION
     return {"$schema": _DRAFT, "title": NAME, **made, "definitions": shared}
 
 
-def _table(model: Mapping[str, Any], tables: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+def _table(table: Table, path: tuple[str, ...]) -> dict[str, Any]:
     """A table with its keys."""
-    properties = {
-        name: {"description": _description(field), **_plain(field, tables, (*path, name))}
-        for name, field in model["properties"].items()
-    }
-    required = _REQUIRED.get(path) or model.get("required")
+    required = _REQUIRED.get(path) or [name for name, key in table.keys.items() if key.default is ABSENT]
     return {
         "type": "object",
-        "properties": properties,
+        "properties": {name: _key(key, (*path, name)) for name, key in table.keys.items()},
         **({"required": required} if required else {}),
         "additionalProperties": False,
     }
 
 
-def _plain(item: Mapping[str, Any], tables: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """The schema of a key, without nulls and without references to tables that are used only once."""
-    kept: dict[str, Any] = {}
-    for key, entry in item.items():
-        if key == "$ref":
-            name = entry.rpartition("/")[2]
-            alone = {"$ref": f"#/definitions/{name}"}
-            kept |= (
-                _table(tables[name], tables, path)
-                if name not in _SHARED
-                else alone
-                if len(item) == 1
-                else {"allOf": [alone]}
-            )
-        elif key in ("anyOf", "oneOf"):
-            branches = [_plain(branch, tables, path) for branch in entry if branch != {"type": "null"}]
-            # A key that may be left out may be None in the models.
-            alone = branches[0]
-            if len(branches) > 1:
-                kept["anyOf"] = branches
-            elif "$ref" in alone:
-                kept["allOf"] = branches
-            else:
-                kept |= alone
-        elif key == "items":
-            kept[key] = _plain(entry, tables, path)
-        elif key not in ("title", "description", "discriminator") and not (key == "default" and entry is None):
-            kept[key] = entry
-    return kept
+def _key(key: Key, path: tuple[str, ...]) -> dict[str, Any]:
+    """A key with its meaning and its allowed values, in one line without links, and its default."""
+    meaning = re.sub(r" ?\(\[[^]]*\]\([^)]*\)\)|\[([^]]*)\]\([^)]*\)", r"\1", key.meaning)
+    default = {} if key.default in (None, ABSENT, {}) else {"default": key.default}
+    made = _kind(key.kind, path)
+    return {
+        "description": f"{meaning}. Allowed: {key.allowed}.",
+        **default,
+        **({"allOf": [made]} if "$ref" in made else made),
+    }
 
 
-def _description(field: Mapping[str, Any]) -> str:
-    """The meaning of a key and its allowed values, in one line without links."""
-    meaning = re.sub(r" ?\(\[[^]]*\]\([^)]*\)\)|\[([^]]*)\]\([^)]*\)", r"\1", field["title"])
-    return f"{meaning}. Allowed: {field['description']}."
+def _kind(kind: Kind, path: tuple[str, ...]) -> dict[str, Any]:
+    """The schema of a kind of values; tables that stand in several places are referred to."""
+    for name, table in _SHARED.items():
+        if kind is table:
+            return {"$ref": f"#/definitions/{name}"}
+    match kind:
+        case Table():
+            return _table(kind, path)
+        case Either():
+            return {"anyOf": [_kind(each, path) for each in kind.kinds]}
+        case Numbers():
+            return {"additionalProperties": _kind(kind.entry.kind, path), "type": "object"}
+        case Tables() | List():
+            most = {"maxItems": kind.most} if isinstance(kind, List) and kind.most else {}
+            least = {"minItems": kind.least} if kind.least else {}
+            return {"items": _kind(kind.of, path), **most, **least, "type": "array"}
+        case Word():
+            words = {"enum": [*kind.choices]} if len(kind.choices) > 1 else {"const": kind.choices[0]}
+            return {**words, "type": _TYPES[kind.types[0]]}
+        case Number():
+            bounds = sorted((_BOUNDS[name], kind.of(bound)) for name, bound in kind.bounds.items())
+            return {**dict(bounds), "type": _TYPES[kind.of]}
+    return {"type": _TYPES[kind.types[0]]}
 
 
 def _ending(suffixes: Iterable[str]) -> str:

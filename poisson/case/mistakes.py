@@ -2,27 +2,20 @@
 """Finding and wording every mistake of a case file at once."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Any, get_args
-
-from pydantic import Tag, ValidationError
+from typing import Any
 
 from poisson.backends.registry import nearest
 from poisson.case import toml
-from poisson.case.schema import CaseFile
-from poisson.case.tables import PatchTable, Table
+from poisson.case.kinds import Key, Kind, Table, Tables
+from poisson.case.schema import CASE
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import ALL_AXES, CARTESIAN, SYSTEMS, axes_of, faces_of
 from poisson.problem import mistakes as problem
 from poisson.problem.mistakes import Path
 from poisson.problem.user_data import ALPHA
 from poisson.solvers.entries import Clash
-
-_BY_AXIS: tuple[Path, ...] = (("boundary",), ("domain",), ("domain", "centring"))
-"""The tables with keys for single axes …"""
-_OF_AXES = {*ALL_AXES, *faces_of(ALL_AXES)}
-"""… which have these names."""
 
 MOST_SHOWN = 40
 """The most mistakes that are shown, and for which suggestions are looked for."""
@@ -32,12 +25,13 @@ class Mistakes(problem.Mistakes):
     """The mistakes in a case file so far.
 
     `overridden`: the keys that overrides gave, with the options that gave them, such as ``--set run.backend`` or
-    ``--backend``.
+    ``--backend``. `elsewhere`: names of axes and faces that cases with other axes have.
     """
 
     def __init__(self, overridden: Mapping[Path, str] = MappingProxyType({})) -> None:
         super().__init__()
         self.overridden = overridden
+        self.elsewhere: Set[str] = frozenset()
         self._meant: list[Path] = []
         self._suggestions = 0
 
@@ -48,7 +42,10 @@ class Mistakes(problem.Mistakes):
         return toml.shown(item)
 
     def allowed(self, path: Path) -> str:
-        return allowed(path)
+        key = Key(CASE, "", "a table")
+        for name in path:
+            key = key.kind.within(name)
+        return key.allowed
 
     def replacing(self, path: Path, table: Mapping[str, Any] | None) -> str:
         """How to replace the table of a face, where overrides of single keys have added to what the file has."""
@@ -67,6 +64,18 @@ class Mistakes(problem.Mistakes):
             self._meant.append(meant)
             near = meant[-1] if meant[:-1] == path[:-1] else toml.dotted(meant)
         self.unknown(path, keys, near)
+
+    def unknown_key(self, path: Path, keys: list[str]) -> None:
+        """There is no key `path` for any axes, but `keys` in its table."""
+        table, name = path[:-1], path[-1]
+        near = difflib.get_close_matches(name.lower(), keys, n=1) if self.suggest() else []
+        other = next((place for place, key in CASE.keys.items() if _has(key.kind, name)), None)
+        self.misspelt(path, keys, (*table, near[0]) if near else (other, name) if other else None)
+
+    def refuse_at(self, path: Path, item: Any, key: Key) -> None:
+        """`item` may not stand at a key, unless a mistake inside is known already."""
+        if not self.touch(path):
+            self.wrong(path, item, key.allowed, _nearest(path, item, key.kind.words))
 
     def missing(self, path: Path) -> None:
         if path not in self._meant:
@@ -92,7 +101,7 @@ class Mistakes(problem.Mistakes):
 
         After `MOST_SHOWN` mistakes a line says how many more there are.
         """
-        order = {name: position for position, name in enumerate(CaseFile.model_fields)}
+        order = {name: position for position, name in enumerate(CASE.keys)}
         ordered = sorted(self._found, key=lambda mistake: order.get(mistake[0][0], len(order)))
         lines = [
             f"{self.overridden[path]}{line.removeprefix(toml.dotted(path))}"
@@ -110,69 +119,16 @@ def _touches(path: Path, given: Path) -> bool:
     return path[: len(given)] == given or (len(path) > 1 and given[: len(path)] == path)
 
 
-def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
-    """Check every key by itself.
+def validate(data: dict[str, Any], mistakes: Mistakes) -> dict[str, Any]:
+    """Check every key of a case file by itself.
 
-    `data`: the case file; whatever is wrong is taken out of it. `mistakes`: receives one mistake for each wrong key.
-    Returns: what was right, with defaults in the place of what was wrong.
+    `mistakes`: receives one mistake for each wrong key. Returns: the tables with what was right, and with defaults in
+    the place of what was wrong or missing, as far as there are any.
     """
-    for path in _BY_AXIS:
-        table: Any = data
-        for key in path:
-            table = table.get(key) if isinstance(table, dict) else None
-        for name in list(table) if isinstance(table, dict) else ():
-            if name in _TABLES[path].model_fields and name not in (keys := _keys(path, data)):
-                mistakes.misspelt((*path, name), keys, None)
-                del table[name]
-    while True:
-        try:
-            return CaseFile.model_validate(data)
-        except ValidationError as error:
-            details = [(_path(detail["loc"]), detail["type"]) for detail in error.errors(include_url=False)]
-        for path, kind in details:
-            # A list with two wrong entries is one mistake, and a key taken out below is not a missing one.
-            if mistakes.touch(path):
-                continue
-            if kind == "extra_forbidden":
-                _unknown(path, data, mistakes)
-            elif kind == "missing":
-                mistakes.missing(path)
-            else:
-                item = _at(data, path)
-                mistakes.wrong(path, item, allowed(path), _nearest_value(path, item))
-        # A table that lacks a key is of no use, so all of it goes, after the keys in it.
-        useless = [path[:-1] if kind == "missing" else path for path, kind in details]
-        for path in sorted(set(useless), key=_depth, reverse=True):
-            table = _at(data, path[:-1])
-            del table[int(path[-1]) - 1 if isinstance(table, list) else path[-1]]
-
-
-def _depth(path: Path) -> tuple[int, list[int]]:
-    """The order in which keys are deleted: the last entry of a list first, so that the others keep their numbers."""
-    return len(path), [int(name) if name.isdigit() else 0 for name in path]
-
-
-def _model(path: Path) -> type[Table] | None:
-    """The table at a path, which may be an entry of a list of tables."""
-    return None if _LISTS.get(path) == path else _TABLES.get(_entry(path))
-
-
-def _entry(path: Path) -> Path:
-    """A path in an entry of a list of tables as that of every entry."""
-    for depth in (1, 2):
-        if path[:depth] in _LISTS and len(path) > depth and path[depth].isdigit():
-            return (*_LISTS[path[:depth]], *path[depth + 1 :])
-    return path
-
-
-def allowed(path: Path) -> str:
-    """The allowed values of a key, in words."""
-    table = _model(path[:-1])
-    if table is None:
-        return "a table" if path[:-1] in _LISTS else "a finite number"
-    if path[-1] not in table.model_fields:
-        return "a table with where and a condition"
-    return str(table.model_fields[path[-1]].description)
+    axes = axes_of(system(data), dimension(data)) or AXES
+    mistakes.elsewhere = {*ALL_AXES, *faces_of(ALL_AXES)} - {*axes, *faces_of(axes)}
+    found: dict[str, Any] = CASE.read(data, (), mistakes)
+    return found
 
 
 def dimension(data: dict[str, Any]) -> int | None:
@@ -193,85 +149,17 @@ def system(data: dict[str, Any]) -> str:
     return found if isinstance(found, str) and found in SYSTEMS and axes_of(found, dimension(data)) else CARTESIAN
 
 
-def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
-    table, name = path[:-1], path[-1]
-    keys = _keys(table, data)
-    near = difflib.get_close_matches(name.lower(), keys, n=1) if mistakes.suggest() else []
-    elsewhere = [place for place, model in _TABLES.items() if len(place) == 1 and name in model.model_fields]
-    if near:
-        mistakes.misspelt(path, keys, (*table, near[0]))
-    elif elsewhere and elsewhere[0] != table:
-        mistakes.misspelt(path, keys, (*elsewhere[0], name))
-    else:
-        mistakes.misspelt(path, keys, None)
+def _has(kind: Kind, name: str) -> bool:
+    """Whether a table, or one of a list of tables, has a key of this name."""
+    table = kind.of if isinstance(kind, Tables) else kind
+    return isinstance(table, Table) and name in table.keys
 
 
-def _keys(path: Path, data: dict[str, Any]) -> list[str]:
-    table = _model(path)
-    keys = list(table.model_fields) if table else []
-    if path not in _BY_AXIS:
-        return keys
-    axes = axes_of(system(data), dimension(data)) or AXES
-    return [name for name in keys if name in (*axes, *faces_of(axes)) or name not in _OF_AXES]
-
-
-def _nearest_value(path: Path, item: Any) -> str | None:
+def _nearest(path: Path, item: Any, choices: Sequence[str]) -> str | None:
     """The nearest of the words that may stand at a key, for a word that may not."""
-    table = _model(path[:-1])
-    if table is None or path[-1] not in table.model_fields:
-        return None
-    choices = [part for part in _parts(table.model_fields[path[-1]].annotation) if isinstance(part, str)]
     found = item if isinstance(item, list) else [item]
     words = [word for word in found if isinstance(word, str) and word not in choices]
     if path == ("run", "backend") and words:
         return nearest(words[0])
-    near = difflib.get_close_matches(words[0].lower(), choices, n=1) if words else []
+    near = difflib.get_close_matches(words[0].lower(), choices, n=1) if words and choices else []
     return near[0] if near else None
-
-
-def _at(data: Any, path: Path) -> Any:
-    for name in path:
-        data = data[int(name) - 1 if isinstance(data, list) else name]
-    return data
-
-
-def _path(location: tuple[int | str, ...]) -> Path:
-    """The keys in a location of pydantic, which also holds indices in lists and the tags of unions.
-
-    Tables in a list have numbers from 1.
-    """
-    path: Path = ()
-    rest = iter(location)
-    for name in rest:
-        if isinstance(name, int) and path not in _LISTS:
-            break
-        path = (*path, str(name + 1) if isinstance(name, int) else name)
-        if _entry(path) in _TAGGED:
-            next(rest, None)
-    return path
-
-
-def _parts(annotation: Any) -> Iterator[Any]:
-    """An annotation and everything it is made of."""
-    yield annotation
-    for part in get_args(annotation):
-        yield from _parts(part)
-
-
-def _tables(model: type[Table], path: Path = ()) -> Iterator[tuple[Path, type[Table]]]:
-    yield path, model
-    for name, field in model.model_fields.items():
-        for part in _parts(field.annotation):
-            if isinstance(part, type) and issubclass(part, Table):
-                yield from _tables(part, (*path, name, *("*",) * (part is PatchTable)))
-
-
-_TABLES = dict(_tables(CaseFile))
-_LISTS: dict[Path, Path] = {("body",): ("body",)} | {path[:-1]: path for path in _TABLES if path[-1:] == ("*",)}
-"""The lists of tables, with where the tables of their entries are."""
-_TAGGED = {
-    (*path, name)
-    for path, model in _TABLES.items()
-    for name, field in model.model_fields.items()
-    if any(isinstance(part, Tag) for part in _parts(field.annotation))
-}

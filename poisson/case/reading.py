@@ -15,6 +15,7 @@ import tomli_w
 from poisson import plain
 from poisson.case import toml
 from poisson.case.axes import marks_between
+from poisson.case.toml import ByOption
 from poisson.errors import CaseError
 from poisson.mesh.axis import Axis
 from poisson.problem.fields import FieldFile
@@ -28,21 +29,6 @@ MAX_FILE = 2**18
 
 MAX_DEPTH = 8
 """Tables and lists inside each other; a right case has at most 3."""
-
-
-class ByOption(str):
-    """An override that was given by an option of its own on the command line, such as ``--backend``.
-
-    `text`: the path to the key and its value, as of every override. `option`: the option, which messages about the
-    value name.
-    """
-
-    option: str
-
-    def __new__(cls, text: str, option: str) -> ByOption:
-        made = super().__new__(cls, text)
-        made.option = option
-        return made
 
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -102,7 +88,7 @@ def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, over
     output file without its suffix. `folder`: field files are relative to it. `overrides`: as for `load`. Returns:
     validated, with every default filled in. Raises `CaseError` with one line for each mistake.
     """
-    # Imported on use: building the models takes longer than the rest of the package.
+    # Imported on use: what reads results only, or reads the text of a case, makes none.
     from poisson.case.build import build
     from poisson.case.exact import changed
 

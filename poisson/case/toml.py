@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keys and values as TOML writes them, for messages: on one line, and not long.
+"""Keys and values as TOML writes them, for messages: on one line, and not long; and overrides by options.
 
 Documents are written by tomli-w. It spreads lists over several lines, leaves characters that could steer a terminal as
 they are, and refuses what TOML does not have; a message must show whatever was given, on its one line.
@@ -59,3 +59,18 @@ def _shorten(text: str) -> str:
 def _code(character: str) -> str:
     number = ord(character)
     return f"\\u{number:04X}" if number <= 0xFFFF else f"\\U{number:08X}"
+
+
+class ByOption(str):
+    """An override that was given by an option of its own on the command line, such as ``--backend``.
+
+    `text`: the path to the key and its value, as of every override. `option`: the option, which messages about the
+    value name.
+    """
+
+    option: str
+
+    def __new__(cls, text: str, option: str) -> "ByOption":
+        made = super().__new__(cls, text)
+        made.option = option
+        return made

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from poisson.case import Case
     from poisson.cli.journal import Journal
     from poisson.output.checkpoint import Saved
+    from poisson.output.result import Written
     from poisson.run.concerns import Concern
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Solve:
         from poisson.cli.journal import Journal
         from poisson.discrete.share import agreed
 
-        written: list[Path] = []
+        written: list[Written] = []
         with contextlib.ExitStack() as stack:
             journal = None
             with agreed(communicator):
@@ -80,7 +81,7 @@ class Solve:
                 with naming(OPTIONS):
                     return self._execute(communicator, written, journal, stack)
             except KeyboardInterrupt as interrupt:
-                what = f"the result is in {written[0]}" if written else "nothing was written"
+                what = f"the result is in {written[0].path}" if written else "nothing was written"
                 self._end(journal, Status.INTERRUPTED.value, what)
                 raise interrupts.EndedBySignal(signal_of(interrupt), f"interrupted; {what}") from None
             except Exception as error:
@@ -88,9 +89,9 @@ class Solve:
                 raise
 
     def _execute(
-        self, communicator: Communicator, written: list[Path], journal: Journal | None, held: contextlib.ExitStack
+        self, communicator: Communicator, written: list[Written], journal: Journal | None, held: contextlib.ExitStack
     ) -> int:
-        """Solve, write and report; `written` receives the files as soon as they are there, `held` the lock of them."""
+        """Solve, write and report; `written` receives them as soon as they are there, `held` the lock of them."""
         import numpy as np
 
         from poisson.case import load
@@ -132,7 +133,7 @@ class Solve:
         def keep(solution: Solution) -> None:
             nonlocal seconds
             begun = time.perf_counter()
-            written.extend(result.save(file, solution, overwrite=self.overwrite))
+            written.append(result.save(file, solution, overwrite=self.overwrite))
             seconds = time.perf_counter() - begun
 
         try:
@@ -158,9 +159,10 @@ class Solve:
                 )
         if code > EXIT_ERROR and solution.status is not Status.INTERRUPTED:
             complain("warning: interrupted after the end of the solve; the result is complete")
-        path, beside = written
+        [(path, beside, span)] = written
+        ends = extent(solution) if span is None or span.not_finite else (span.least, span.largest)
         said = [asdict(concern) for concern in concerns]
-        ended = Ended(solution, extent(solution), (path, beside), traffic, seconds, self.profile, said)
+        ended = Ended(solution, ends, (path, beside), traffic, seconds, self.profile, said)
         if journal:
             journal.end(ended.record(code))
         if not self.quiet or self.json:

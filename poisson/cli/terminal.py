@@ -37,7 +37,7 @@ _LIVE_AFTER = 0.5
 _LINES_AFTER = 2.0
 _LINE_GROWTH = 1.5
 _WINDOW = 64
-_PACKAGES = ("numpy", "scipy", "h5py", "pydantic", "fire", "rich")
+_PACKAGES = ("numpy", "scipy", "h5py", "fire", "rich")
 _UNLIMITED = 10**6  # columns
 _NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|nan|[-+]?inf|-?", re.IGNORECASE)
 

@@ -251,9 +251,8 @@ def overrides(pairs: Sequence[str], *, output: str | None = None, backend: str |
     if not given:
         return tuple(pairs)
     from poisson.case import toml
-    from poisson.case.reading import ByOption
 
-    return (*pairs, *(ByOption(f"{key}={toml.string(value)}", option) for (key, option), value in given.items()))
+    return (*pairs, *(toml.ByOption(f"{key}={toml.string(value)}", option) for (key, option), value in given.items()))
 
 
 def rank_count(text: str | None) -> int | None:

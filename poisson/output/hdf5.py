@@ -38,7 +38,7 @@ from poisson.errors import OutputError
 from poisson.mesh.system import ANGLE, CARTESIAN
 from poisson.output.files import NOT_OURS, drafted
 from poisson.output.parts import Parts, together
-from poisson.output.record import Performance, Record, field_note
+from poisson.output.record import Performance, Record, Span, field_note
 from poisson.output.sink import Sink, keeping
 from poisson.plain import find
 
@@ -120,15 +120,15 @@ def replace(path: str | Path, solution: Record, parts: Parts | None, *, overwrit
         draft.put()
 
 
-def fill(path: Path, solution: Record, parts: Parts | None) -> None:
+def fill(path: Path, solution: Record, parts: Parts | None) -> Span | None:
     """Write a result into an empty file.
 
     `path`: the file. `solution`: what to write. `parts`: what has every rank write its part of the fields; None where
-    this one holds them all. Raises `OSError` if the disk refuses.
+    this one holds them all. Returns: the span of u, if the parts have told it. Raises `OSError` if the disk refuses.
     """
     import h5py
 
-    sink = Sink(path)
+    sink, span = Sink(path), None
     try:
         # From 1.10 on the format has checksums of its own for everything but the values and the texts.
         form = {"libver": ("v110", "v110"), "alignment_threshold": PAGE_BYTES, "alignment_interval": PAGE_BYTES}
@@ -136,7 +136,7 @@ def fill(path: Path, solution: Record, parts: Parts | None) -> None:
             _write_root(file, solution)
             _write_coordinates(file, solution)
             if parts is not None:
-                _write_parts(file, path, solution, parts, sink)
+                span = _write_parts(file, path, solution, parts, sink)
             else:
                 for name, values in {"u": solution.host_u, **solution.fields}.items():
                     _note(file, name, _dataset(file, name, values), solution)
@@ -151,6 +151,7 @@ def fill(path: Path, solution: Record, parts: Parts | None) -> None:
         sink.close()
         # An error of the library after one of the disk says less than that.
         sink.check()
+    return span
 
 
 def text_checksum(file: h5py.File) -> int:
@@ -258,8 +259,11 @@ def _write_coordinates(file: h5py.File, solution: Record) -> None:
         _dataset(file, POINTS, values).attrs["long_name"] = "x, y and z of the nodes"
 
 
-def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, sink: Sink) -> None:
-    """Make the fields, each one run of bytes that has its place at once, and have every rank write there."""
+def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, sink: Sink) -> Span:
+    """Make the fields, each one run of bytes that has its place at once, and have every rank write there.
+
+    Returns: the span of u.
+    """
     from h5py import h5d, h5p
 
     one_run = h5p.create(h5p.DATASET_CREATE)
@@ -277,10 +281,12 @@ def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, si
     # Ranks on other hosts must not take what lies between the others' parts for the end of the file.
     sink.extend(max(places[name] + dataset.nbytes for name, dataset in datasets.items()))
     sink.check()
-    for name, (checksum, span) in parts.put(path, places).items():
+    found = parts.put(path, places)
+    for name, (checksum, span) in found.items():
         datasets[name].attrs[DATA_CHECKSUM] = checksum
         if not span.not_finite:
             datasets[name].attrs[RANGE] = span.least, span.largest
+    return found["u"][1]
 
 
 def _note(file: h5py.File, name: str, dataset: h5py.Dataset, solution: Record) -> None:

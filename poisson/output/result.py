@@ -5,12 +5,22 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from poisson.errors import FileChoice, OutputError
 from poisson.output import hdf5, locks, xdmf
 from poisson.output.files import NOT_OURS, Draft, cause, check_space, check_target, drafted
 from poisson.output.parts import Parts, together
-from poisson.output.record import Record
+from poisson.output.record import Record, Span
+
+
+class Written(NamedTuple):
+    """The files of a result, and the span of u where writing has found it."""
+
+    path: Path
+    beside: Path
+    span: Span | None
+
 
 NOR_THERE, LOST = "saving in the temporary folder failed, too (", "); the result is lost"
 
@@ -29,7 +39,7 @@ def check(path: str | Path, bytes_needed: int, *, overwrite: bool = False) -> No
     _check_replaceable(path, overwrite=overwrite)
 
 
-def save(path: str | Path, solution: Record, *, overwrite: bool = False) -> tuple[Path, Path]:
+def save(path: str | Path, solution: Record, *, overwrite: bool = False) -> Written:
     """Write a result; if that fails, save it in the system's temporary folder.
 
     Every rank that holds a part of the result calls this.
@@ -41,14 +51,14 @@ def save(path: str | Path, solution: Record, *, overwrite: bool = False) -> tupl
     return together(solution, lambda parts: _save(Path(path), solution, parts, overwrite=overwrite))
 
 
-def _save(path: Path, solution: Record, parts: Parts | None, *, overwrite: bool) -> tuple[Path, Path]:
+def _save(path: Path, solution: Record, parts: Parts | None, *, overwrite: bool) -> Written:
     beside = xdmf.path_beside(path)
     placed = False
     try:
         _check_replaceable(path, overwrite=overwrite)
         locks.require_free(path)
         with drafted(path) as data:
-            hdf5.fill(data.temporary, solution, parts)
+            span = hdf5.fill(data.temporary, solution, parts)
             try:
                 with _mesh(beside, xdmf.content(path, solution)) as mesh:
                     data.put()
@@ -66,7 +76,7 @@ def _save(path: Path, solution: Record, parts: Parts | None, *, overwrite: bool)
     except OutputError as error:
         where = (f"the result is in {path}",) if placed else _save_elsewhere(solution, parts)
         raise OutputError(error, "; ", *where) from error
-    return path, beside
+    return Written(path, beside, span)
 
 
 @contextlib.contextmanager

@@ -270,8 +270,8 @@ def _clear_mask(setup: Setup) -> None:
     backend.axpby(-mean, ones, 1.0, setup.f)
 
 
-def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
-    """The sources that a user gives together, on a grid with arrays of this shape.
+def sources_of(given: Any, shape: tuple[int, ...]) -> Iterable[Any]:
+    """The sources that a user gives together, on a grid with arrays of this shape: an array as it is, or a list.
 
     Raises CaseError if it is one source, or nothing that can be gone through.
     """
@@ -283,7 +283,8 @@ def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
             raise CaseError(f"fs: {error}") from error
         if len(found) != len(shape) + 1:
             raise CaseError(f"fs: an array of the shape {found}; allowed: {allowed}")
-    elif isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
+        return given  # type: ignore[no-any-return]
+    if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
         raise CaseError(f"fs: {article(type(given).__name__)}; allowed: {allowed}")
     return list(given)
 

@@ -21,8 +21,8 @@ from poisson.mesh.lattice import Lattice
 from poisson.output.record import ErrorNorms
 from poisson.solvers.stopping import SolveResult
 
-FEW_NODES = 1 << 16
-"""NumPy evaluates formulas on so many within a millisecond. CuPy first compiles each function, or loads it."""
+FEW_NODES = 1 << 21
+"""NumPy evaluates formulas on so many in some milliseconds. CuPy first compiles each function, or loads it."""
 
 FEW_OF_A_RESULT = 1 << 22
 """Threads of the host evaluate a formula on so many nodes in less time than a device takes to load its functions."""

@@ -225,8 +225,7 @@ class Solution(Record):
         """
         from poisson.output import result
 
-        written, _ = result.save(path, self, overwrite=overwrite)
-        return written
+        return result.save(path, self, overwrite=overwrite).path
 
     def gather(self, field: str = "u", *, all: bool = False) -> NDArray[Any] | None:
         """The whole of u or of a field, where several processes have a part each, which all call this.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -292,8 +292,8 @@ class Solver(SetupView):
         >>> [solution.u.shape for solution in solver.solve_many([1.0, "sin(pi*x)"])]
         [(33, 33), (33, 33)]
         """
-        sources, solutions = sources_of(fs, self.problem.lattice.array_shape), []
-        for f, found in zip(sources, self._together(sources, fs), strict=True):
+        solutions = []
+        for f, found in self._together(sources_of(fs, self.problem.lattice.array_shape)):
             solution = found or self._solve_somewhere(Call({"f": f}))
             if self._speaks_first():
                 warn_of_concerns(replace(self.request, problem=solution.problem))
@@ -305,13 +305,13 @@ class Solver(SetupView):
         first, self._checked = not self._checked, True
         return first and self.ranks.speaks
 
-    def _together(self, sources: Sequence[Any], whole: Any) -> list[Solution | None]:
-        """The solutions for sources that are solved for at once; None for others."""
+    def _together(self, sources: Iterable[Any]) -> list[tuple[Any, Solution | None]]:
+        """Sources, with the solutions for those that are solved for at once, and None for others."""
         if self.request.fields or self.ranks.size > 1 or self._floating:
-            return [None] * len(sources)
+            return [(f, None) for f in sources]
         with self._exclusive.use(), self._setup.backend.in_use():
             self._take_operator(self.problem)
-            return solve_together(self._setup, self._loader, self.problem, self.ranks, sources, whole)
+            return solve_together(self._setup, self._loader, self.problem, self.ranks, sources)
 
     def keep_on(
         self,

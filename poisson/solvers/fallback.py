@@ -93,11 +93,11 @@ class ChosenMethod(Method):
     def together(self) -> bool:
         return self._first.together
 
-    def solve_many(
+    def ask_many(
         self, fs: Sequence[Array], start: Array, stopping: Stopping, whole: Any = None
-    ) -> list[SolveResult | None]:
-        """By the first method (`Method.solve_many`)."""
-        return self._first.solve_many(fs, start, stopping, whole)
+    ) -> Callable[[], list[SolveResult | None]]:
+        """By the first method (`Method.ask_many`)."""
+        return self._first.ask_many(fs, start, stopping, whole)
 
     def _behind(self, begun: Begun | None) -> tuple[SolverSettings, ...]:
         """The methods from the one on that had gone on in a solve that is resumed."""

@@ -157,18 +157,23 @@ class FastTransform(Method):
         operator = self._operations.operator
         return self._backend.keeps(operator.array_shape) and not operator.singular
 
-    def solve_many(
+    def ask_many(
         self, fs: Sequence[Array], start: Array, stopping: Stopping, whole: Any = None
-    ) -> list[SolveResult | None]:
-        """One solution by transforms for each, if that is enough (`Method.solve_many`)."""
-        measure, operator = stopping.measure, self._operations.operator
+    ) -> Callable[[], list[SolveResult | None]]:
+        """One solution by transforms for each, if that is enough (`Method.ask_many`)."""
         if self._callers:
-            us, norms = self._callers.solve_many(fs, start)
-        else:
-            held = stopping.boundary > 0.0
-            if held not in self._several:
-                self._several[held] = Together(self._operations, held)
-            us, norms = self._several[held].solve_many(fs, start, whole)
+            solved = self._callers.solve_many(fs, start)
+            return lambda: self._judged(*solved, stopping)
+        held = stopping.boundary > 0.0
+        if held not in self._several:
+            self._several[held] = Together(self._operations, held)
+        asked = self._several[held].ask(fs, start, whole)
+        return lambda: self._judged(*asked(), stopping)
+
+    def _judged(
+        self, us: Sequence[Array], norms: Sequence[Sequence[float]], stopping: Stopping
+    ) -> list[SolveResult | None]:
+        measure, operator = stopping.measure, self._operations.operator
         found: list[SolveResult | None] = []
         for u, (squares, largest, *residual) in zip(us, norms, strict=True):
             left = residual[0], residual[1]

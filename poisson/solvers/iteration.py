@@ -142,19 +142,20 @@ class Method(ABC):
 
     @property
     def together(self) -> bool:
-        """Whether `solve_many` solves for anything."""
+        """Whether `ask_many` solves for anything."""
         return False
 
-    def solve_many(
+    def ask_many(
         self, fs: Sequence[Array], start: Array, stopping: Stopping, whole: Any = None
-    ) -> list[SolveResult | None]:
-        """Solve A u = f for each of the sources, which are in the memory of the caller (`Backend.in_place`).
+    ) -> Callable[[], list[SolveResult | None]]:
+        """Begin to solve A u = f for each of the sources, which are in the memory of the caller (`Backend.in_place`).
 
-        `fs` (sequence of Array): the sources, without terms of faces. `start` (Array): the boundary values at fixed
-        nodes, and zeros. `stopping`: as for `solve`. `whole` (array of `Backend.array_module`): all sources, one behind
-        the other, if they are so. Returns: None for what `run` has to solve, and results with arrays of their own.
+        `fs` (sequence of Array): the sources, without terms of faces; of those in `whole` the first is enough. `start`
+        (Array): the boundary values at fixed nodes, and zeros. `stopping`: as for `solve`. `whole` (array of
+        `Backend.array_module`): all sources, one behind the other, if they are so. Returns: what waits for the end and
+        gives None for what `run` has to solve, and results with arrays of their own.
         """
-        return [None] * len(fs)
+        return lambda: [None] * len(fs if whole is None else whole)
 
 
 class Preconditioner(Protocol):

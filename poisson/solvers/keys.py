@@ -6,8 +6,6 @@ A record of settings is a frozen dataclass that derives from `Settings`. Its fie
 """
 
 import dataclasses
-import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +14,6 @@ MAX_COUNT = 2**53
 """Integers up to here are floating-point numbers, too."""
 
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-_COMPARISONS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
 
 
 @dataclass(frozen=True)
@@ -50,14 +47,6 @@ class Key:
             "an integer" if self.kind is int else "a number" if {"lt", "le"} & set(self.bounds) else "a finite number"
         )
         return f"{kind} {bounds}{self.note}"
-
-    def takes(self, value: Any) -> bool:
-        """Whether a value may stand there as it is; of others the form of a case file takes some, such as 1 for 1.0."""
-        own = type(value) is self.kind
-        if self.kind is str:
-            return own and value in self.words()
-        within = own and all(_COMPARISONS[name](value, bound) for name, bound in self.bounds.items())
-        return within and -math.inf < value < math.inf
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from poisson.backends.registry import AUTO, backend_names, threaded
+from poisson.backends.registry import AUTO, threaded
 from poisson.solvers.keys import Settings, real, word
 from poisson.solvers.stopping import Stopping
 
@@ -136,13 +136,6 @@ class RunSettings:
     precision: str = PRECISIONS[0]
     threads: int = 0
     ranks: int | tuple[int, ...] | None = None
-
-    @property
-    def right(self) -> bool:
-        """Whether each but `ranks` may stand there as it is."""
-        words = (self.backend, backend_names()), (self.precision, PRECISIONS)
-        named = all(isinstance(word, str) and word in known for word, known in words)
-        return named and type(self.threads) is int and 0 <= self.threads <= MAX_THREADS
 
     @property
     def threaded(self) -> bool:

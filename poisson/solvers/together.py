@@ -14,6 +14,8 @@ from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 
+Norms = tuple[float, float, float, float]
+
 MOST, MOST_NODES = 16, 1 << 23
 """Sources of one recording, and the nodes of them all, at most; each source has three arrays."""
 
@@ -43,23 +45,33 @@ class Together:
         self._operations, self._held = operations, held
         self._recorded: dict[int, tuple[_Stack, Callable[[], None]]] = {}
 
-    def solve_many(
-        self, fs: Sequence[Array], start: Array, whole: Any
-    ) -> tuple[Sequence[Array], Sequence[Sequence[float]]]:
-        """As `poisson.backends.inverses.CertifyingInverse`; `whole` as for `poisson.solvers.iteration.Method`."""
-        us: list[Array] = []
-        norms: list[Sequence[float]] = []
-        most = min(MOST, max(1, MOST_NODES // self._operations.operator.lattice.nodes))
-        while (done := len(us)) < len(fs):
-            count = 1 << min(most, len(fs) - done).bit_length() - 1
-            part = slice(done, done + count)
-            solutions, found = self._solve(fs[part], start, None if whole is None else whole[part])
-            us += solutions
-            norms += found
-        return us, norms
+    def ask(self, fs: Sequence[Array], start: Array, whole: Any) -> Callable[[], tuple[list[Array], list[Norms]]]:
+        """Begin with u = A⁻¹ f for sources as of `poisson.solvers.iteration.Method.ask_many`.
 
-    def _solve(self, fs: Sequence[Array], start: Array, whole: Any) -> tuple[Sequence[Array], list[Sequence[float]]]:
-        operations, backend, count = self._operations, self._operations.backend, len(fs)
+        Returns: what waits for the end and gives new arrays, and the norms that `CertifyingInverse.solve_many` gives.
+        """
+        us: list[Array] = []
+        norms: list[Norms] = []
+        total, done, count = len(fs if whole is None else whole), 0, 0
+        most = min(MOST, max(1, MOST_NODES // self._operations.operator.lattice.nodes))
+        while done < total:
+            if count:
+                norms += self._norms(count)  # before the next solutions have theirs in the same places
+            count = 1 << min(most, total - done).bit_length() - 1
+            part = slice(done, done + count)
+            us.append(self._solve(count, fs[part], start, None if whole is None else whole[part]))
+            done += count
+        return lambda: ([u for together in us for u in together], norms + self._norms(count))
+
+    def _norms(self, count: int) -> list[Norms]:
+        """Wait for so many sources; the norms of each, and those of its residual."""
+        stack, _ = self._recorded[count]
+        found = self._operations.backend.read_all((*stack.sources, *stack.left))
+        return [(*of_f, *of_r) for of_f, of_r in zip(found[:count], found[count:], strict=True)]
+
+    def _solve(self, count: int, fs: Sequence[Array], start: Array, whole: Any) -> Array:
+        """Solve for so many sources, without a wait; a new array of the solutions."""
+        operations, backend = self._operations, self._operations.backend
         stack, solve = self._recorded.get(count) or self._record(count)
         if self._held and stack.start is not start:
             for u in stack.us:
@@ -73,8 +85,7 @@ class Together:
         solve()
         us = backend.empty(stack.us.shape)
         backend.axpby(1.0, stack.us, 0.0, us)
-        found = backend.read_all((*stack.sources, *stack.left))
-        return list(us), [(*of_f, *of_r) for of_f, of_r in zip(found[:count], found[count:], strict=True)]
+        return us
 
     def _record(self, count: int) -> tuple[_Stack, Callable[[], None]]:
         operations, backend, operator = self._operations, self._operations.backend, self._operations.operator

@@ -3,11 +3,14 @@
 
 import ctypes
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.places import ROOT
 from support.ranks import on_ranks
 
 from poisson.backends import gpu, registry
@@ -109,3 +112,21 @@ def test_one_of_several_processes_begins_nothing(tmp_path: Path, monkeypatch: py
     with pytest.raises(CaseError):
         on_ranks(2, lambda communicator: solving.solve(str(tmp_path / "case.toml")).execute(communicator))
     assert found == []
+
+
+BEFORE = """
+import sys
+from poisson.cli import main, solving
+def begin(name):
+    print(name, "numpy" in sys.modules)
+solving.begin = begin
+main(["solve", "nothing.toml", "--set=domain.shape=[9, 9]", "--backend=gpu", "--output=u.h5"])
+"""
+
+
+def test_a_command_begins_before_numpy_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "nothing.toml").touch()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", BEFORE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=environment)
+    assert done.stdout == "gpu False\n", done.stderr

@@ -427,7 +427,7 @@ on_half = numpy.random.default_rng(5).random((321, 321)) < 0.5
 problem = poisson.Problem.on_box((321, 321), f=1.0, a=numpy.where(on_half, 1e6, 1.0))
 solution = poisson.Solver(problem, backend="openmp", rtol=1e-6).solve()
 print(solution.provenance["method"])
-print(*{"scipy", "numpy.ma", "pydantic", "tomllib", "h5py", "subprocess", "fractions"} & {*sys.modules})
+print(*{"scipy", "numpy.ma", "tomllib", "h5py", "subprocess", "fractions"} & {*sys.modules})
 """
 
 

@@ -2,20 +2,15 @@
 """Settings that are right by themselves and make no sense together, or for the problem."""
 
 import dataclasses
-import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from support.case_texts import GOOD_3D, case_of, mistakes_of
 
 import poisson
-from poisson.case.combinations import as_given, settings_of
-from poisson.case.mistakes import Mistakes, validate
 from poisson.errors import CaseError
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
-from poisson.solvers import registry
 
 VARYING = ("equation.a=1 + x",)
 ROBIN = ("boundary.x_lower={ robin = 1, alpha = 1 }",)
@@ -222,25 +217,3 @@ def test_a_key_that_is_wrong_by_itself_is_one_mistake() -> None:
 )
 def test_settings_at_the_limit_go_together(overrides: tuple[str, ...]) -> None:
     assert case_of(GOOD_3D, overrides=overrides).solver.method in overrides[0]
-
-
-NUMBERS = (-1, 0, 1, 2, 8, 4096, 4097, 2**53, 2**53 + 1, 10**400)
-VALUES: tuple[Any, ...] = (None, True, False, [1], *NUMBERS, *map(float, NUMBERS[:-1]), 0.5, 1.999, math.inf, math.nan)
-"""Values for a key that are not words: numbers on both sides of every bound, and values of every other type."""
-
-
-@pytest.mark.parametrize("table", ["solver", "run"])
-def test_settings_that_are_right_as_they_are_are_those_of_the_form(table: str) -> None:
-    """For every key: nothing that the form refuses is taken without it, and the same settings follow; most are."""
-    words = ["cholesky", "auto", *(word for place in registry.solver_keys().values() for word in place.key.words())]
-    words += ["gpu", "openmp", "numpy", "float64", "float32", "mixed"]
-    keys = [*registry.solver_keys(), "omegas"] if table == "solver" else ["backend", "precision", "threads", "ranks"]
-    for name in keys:
-        taken = 0
-        for value in (*VALUES, *words):
-            tables = {"solver": {}, "run": {}} | {table: {name: value}}
-            found, mistakes = as_given(**tables), Mistakes()
-            expected = settings_of(validate(tables, mistakes))
-            taken += found is not None
-            assert found is None or (found == expected and not mistakes), (name, value)
-        assert (taken == 0) is (name in ("omegas", "ranks")), name

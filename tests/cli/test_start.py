@@ -16,21 +16,7 @@ from support.places import ROOT
 import poisson
 
 NAMES = (
-    *(
-        "h5py",
-        "numpy",
-        "pydantic",
-        "fire",
-        "rich",
-        "tomli_w",
-        "cupy",
-        "scipy",
-        "secrets",
-        "typing",
-        "logging",
-        "json",
-        "tomllib",
-    ),
+    *("h5py", "numpy", "fire", "rich", "tomli_w", "cupy", "scipy", "secrets", "typing", "logging", "json", "tomllib"),
     *(
         "dataclasses",
         "inspect",
@@ -125,7 +111,7 @@ sys.exit(command())
     ("before", "variables", "end"),
     [
         ("", {}, ""),
-        ("atexit.register(print, 'first', end=' ', flush=True)", {}, "first torn down "),
+        ("atexit.register(print, 'first', end=' ')", {}, "first "),
         ("", {"CUDA_INJECTION64_PATH": "tool"}, "torn down "),
         ("sys.modules['mpi4py.MPI'] = sys", {}, "torn down "),
     ],

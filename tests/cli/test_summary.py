@@ -6,15 +6,18 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from support.places import ROOT
 from support.results import make_solution
 
+from poisson.cli import main
 from poisson.cli.summary import Ended
 from poisson.cli.terms import as_json
-from poisson.output.record import AGAIN, OperationUse, Performance
+from poisson.output import parts, record
+from poisson.output.record import AGAIN, OperationUse, Performance, Span
 from poisson.solvers.status import Status
 
 FILES = (Path("a.h5"), Path("a.xmf"))
@@ -105,3 +108,18 @@ def test_the_record_for_programs() -> None:
     assert (found["file"], found["seconds"], found["shape"]) == ("a.h5", {"set_up": 0.5, "solve": 2.0}, [5, 4])
     assert (found["warnings"], found["backend"], found["memory_bandwidth"]) == (warnings, None, 4e9)
     assert "operations" not in Ended(SOLUTION, (0.0, 1.0), FILES).record(0)
+
+
+@pytest.mark.parametrize(("not_finite", "asked"), [(0, 0), (1, 1)])
+def test_u_is_not_read_again_for_its_ends_where_it_was_written_in_runs(
+    not_finite: int, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(parts, "LARGE_BYTES", 1)
+    monkeypatch.setattr(record, "extent", lambda solution: calls.append(solution) or (0.0, 2.0))
+    joined = Span.joined
+    monkeypatch.setattr(Span, "joined", lambda spans: joined(spans)._replace(not_finite=not_finite))
+    case = ROOT / "cases" / "unit_square.toml"
+    assert main(["solve", str(case), "--backend=numpy", f"--output={tmp_path}/u.h5"]) == 0
+    assert len(calls) == asked
+    assert f"\nu           0 to {2 if asked else 1.00005}\n" in capsys.readouterr().out

@@ -224,7 +224,7 @@ def test_a_1d_result_has_one_axis_from_end_to_end(tmp_path: Path) -> None:
     # The equations are exact for this u, but for the means between the nodes, which differ from 1 + x a little.
     np.testing.assert_allclose(solution.u, x**2, rtol=0, atol=0.02)
     np.testing.assert_allclose(solution.fields["flux"][:, 0], -(1 + x) * 2 * x, rtol=0, atol=0.4)
-    path, _ = result.save(tmp_path / "line.h5", solution)
+    path, *_ = result.save(tmp_path / "line.h5", solution)
     with h5py.File(path) as file:
         assert {name: file[name].shape for name in ("u", "a", "error", "x")} == dict.fromkeys(
             ("u", "a", "error", "x"), (9,)

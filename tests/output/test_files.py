@@ -128,7 +128,7 @@ def umask() -> Iterator[None]:
 
 
 def test_permissions_stay_and_new_files_follow_the_umask(here: Path, umask: None) -> None:
-    path, beside = result.save(here / "a.h5", make_solution())
+    path, beside, _ = result.save(here / "a.h5", make_solution())
     assert (mode(path), mode(beside)) == (0o640, 0o640)
     for wanted in (0o600, 0o664):
         path.chmod(wanted)
@@ -138,7 +138,7 @@ def test_permissions_stay_and_new_files_follow_the_umask(here: Path, umask: None
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
 def test_the_owner_stays_where_that_is_allowed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, _ = result.save(here / "a.h5", make_solution())
+    path, *_ = result.save(here / "a.h5", make_solution())
     os.chown(path, 12345, 23456)
     path.chmod(0o660)
     result.save(path, make_solution(2))
@@ -192,7 +192,7 @@ def test_what_a_killed_run_leaves_is_removed_and_what_a_live_one_writes_is_not(h
 
 def test_a_run_killed_between_the_two_renames_leaves_no_wrong_file_for_paraview(here: Path) -> None:
     (here / "a.toml").unlink()
-    path, beside = result.save(here / "a.h5", make_solution(2))
+    path, beside, _ = result.save(here / "a.h5", make_solution(2))
     # The same grid: the file beside it stays as it is, and there is no moment without it.
     written = beside.stat().st_ino
     result.save(path, replace(make_solution(2), iterations=7))
@@ -220,7 +220,7 @@ result.save(sys.argv[1], make_solution(3))
 
 def test_a_result_is_there_even_if_the_file_beside_it_cannot_be(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "a.toml").unlink()
-    path, beside = result.save(here / "a.h5", make_solution(2))
+    path, beside, _ = result.save(here / "a.h5", make_solution(2))
 
     def full(*arguments: object) -> int:
         raise OSError(28, "No space left on device")

@@ -336,7 +336,7 @@ def test_xdmf_refers_to_the_result(tmp_path: Path, dimension: int, dtype: str) -
     solution = replace(solution, problem=replace(solution.problem, title='<a> & "b" \x01'))
     path = tmp_path / "a result.h5"
     hdf5.write(path, solution)
-    assert result.save(str(path), solution) == (path, tmp_path / "a result.xmf")
+    assert result.save(str(path), solution) == (path, tmp_path / "a result.xmf", None)
     assert sorted(os.listdir(tmp_path)) == ["a result.h5", "a result.xmf"]
     root = ElementTree.parse(tmp_path / "a result.xmf").getroot()
     assert (root.tag, root.attrib) == ("Xdmf", {"Version": "3.0"})

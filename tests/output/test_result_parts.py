@@ -24,6 +24,7 @@ from poisson.errors import CaseError, OutputError
 from poisson.mesh.lattice import Lattice
 from poisson.output import description, hdf5, parts, result, xdmf
 from poisson.output.checksum import Contribution, joined
+from poisson.output.record import Span
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem
 from poisson.run.solution import Solution
@@ -146,7 +147,7 @@ def test_the_file_of_several_ranks_is_that_of_one(
     result.save(one, solution)
     size = int(np.prod(blocks))
     found = each_rank(size, lambda communicator: result.save(several, part_of(solution, communicator, blocks)))
-    assert found == [(several, tmp_path / "several.xmf")] * size
+    assert found == [(several, tmp_path / "several.xmf", Span.of(solution.u))] * size
     assert contents(several) == contents(one)
     assert sorted(os.listdir(tmp_path)) == ["one.h5", "one.xmf", "several.h5", "several.xmf"]
     assert (tmp_path / "several.xmf").read_bytes() == xdmf.content(several, solution)

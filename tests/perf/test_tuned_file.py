@@ -6,6 +6,7 @@ import json
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from test_tuning import DEVICE, OPERATOR, START, TABLE, Scripted
 
 from poisson.backends.gpu import tuned
 from poisson.backends.gpu.shapes import Shape
-from poisson.backends.gpu.tuned import Measured, Setting, read, size_class, write
+from poisson.backends.gpu.tuned import Measured, Setting, measured_on, read, size_class, write
 from poisson.errors import OutputError
 from poisson.perf import autotune
 from poisson.perf.autotune import Search, keep, tune_device
@@ -47,6 +48,15 @@ def test_what_is_written_is_read() -> None:
     assert read(DEVICE) == TABLE
     for other in ({"name": "b"}, {"driver": "1.3"}, {"kernels": "0124"}):
         assert read(dataclasses.replace(DEVICE, **other)) == {}
+
+
+def test_kernels_are_read_for_their_digest_only_where_something_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[None] = []
+    monkeypatch.setattr(tuned, "digest", lambda: asked.append(None) or DEVICE.kernels)
+    runtime: Any = SimpleNamespace(name=DEVICE.name, driver=DEVICE.driver)
+    assert measured_on(runtime) == {} and not asked
+    put(write(TABLE, DEVICE))
+    assert measured_on(runtime) == TABLE and asked
 
 
 def test_the_folder_is_the_users_cache_unless_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def test_the_operations_are_shown_a_line_each() -> None:
 
 
 def test_the_operations_are_written(tmp_path: Path) -> None:
-    path, _ = result.save(tmp_path / "result.h5", make_solution(2, performance=PERFORMANCE))
+    path, *_ = result.save(tmp_path / "result.h5", make_solution(2, performance=PERFORMANCE))
     with h5py.File(path) as file:
         found = {name: np.asarray(value).tolist() for name, value in file["performance"].attrs.items()}
     assert found == {

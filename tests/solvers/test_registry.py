@@ -25,7 +25,8 @@ from support.problems import WALLS, make_case
 import poisson
 from poisson.backends.numpy import NumpyBackend
 from poisson.case.combinations import clashes
-from poisson.case.schema import CaseFile
+from poisson.case.mistakes import Mistakes, validate
+from poisson.case.schema import SOLVER
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.grid import AXES
 from poisson.problem.given import Boundary, Mean
@@ -77,15 +78,12 @@ def test_every_key_is_declared_once_and_means_something_to_a_method() -> None:
 
 
 def test_the_schema_is_that_of_the_registry() -> None:
-    form = CaseFile().solver
-    fields = type(form).model_fields
-    assert list(fields) == list(KEYS)
+    assert list(SOLVER.keys) == list(KEYS)
     for name, (key, default, _) in KEYS.items():
-        assert (fields[name].default, fields[name].description) == (default, key.allowed)
+        assert (SOLVER.keys[name].default, SOLVER.keys[name].allowed) == (default, key.allowed)
         for value in (other_value(key, default), *([] if default is None else [default])):
-            found = getattr(CaseFile.model_validate({"solver": {name: value}}).solver, name)
-            assert found == value, name
-    assert SolverSettings().having(**form.model_dump()) == SolverSettings()
+            assert validate({"solver": {name: value}}, Mistakes())["solver"][name] == value, name
+    assert SolverSettings().having(**validate({}, Mistakes())["solver"]) == SolverSettings()
 
 
 def test_type_checkers_know_every_name() -> None:

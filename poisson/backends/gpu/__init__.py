@@ -45,11 +45,11 @@ def create(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
         raise BackendUnavailable("CuPy finds no GPU: install or repair the driver")
     from poisson.backends.gpu.backend import GpuBackend
     from poisson.backends.gpu.cupy import CupyRuntime
-    from poisson.backends.gpu.tuned import Device, known
+    from poisson.backends.gpu.tuned import measured_on
 
     runtime = CupyRuntime()
     used_by(os.getpid())
-    return GpuBackend(dtype, runtime, known(Device.of(runtime)))
+    return GpuBackend(dtype, runtime, measured_on(runtime))
 
 
 def used_by(process: int) -> None:

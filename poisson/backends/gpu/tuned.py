@@ -121,6 +121,14 @@ def known(device: Device) -> Table:
     return read(device)
 
 
+def measured_on(runtime: Runtime) -> Table:
+    """The shapes measured on the device of a runtime.
+
+    To read all kernels for their digest takes longer than most solves: it is done where anything was measured.
+    """
+    return known(Device.of(runtime)) if any(folder().glob("tuning-*.json")) else {}
+
+
 def parse(text: str, device: Device) -> Table:
     """The table in the text of a file.
 
