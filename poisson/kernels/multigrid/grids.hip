@@ -7,8 +7,9 @@
 //
 // Options: ENTRIES (4 unless it is given), MASKED (that of the grid that an interpolation writes), EVERYWHERE (whether
 // interpolate writes the fixed nodes too), ADD (whether poisson_interpolate_gather adds to what is there), HALVE_X,
-// HALVE_Y (along which axes its source has half the intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the
-// links), HARMONIC (which mean links takes).
+// HALVE_Y, HALVE_Z (along which axes the source of interpolate has half the intervals, and ENTRIES nodes or more), ROWS
+// (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean links takes). Where the slowest axis
+// halves MARCH is even.
 
 #ifndef ENTRIES
 #define ENTRIES 4
@@ -22,6 +23,12 @@
 #ifndef HALVE_X
 #define HALVE_X 0
 #define HALVE_Y 0
+#define HALVE_Z 0
+#endif
+#if DIMENSION == 2
+#define HALVE_S HALVE_Y
+#else
+#define HALVE_S HALVE_Z
 #endif
 #ifndef ALONG
 #define ALONG 0
@@ -72,32 +79,57 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
 #endif
     const int last = first + MARCH < slowest ? first + MARCH : slowest;
     const Window<ENTRIES, WIDTH, HALVE_X> along(index_x, weight_x, i, nx, source_nx, RULE_XL == WRAP);
-    const auto line_of = [&](const real* row) {
+    // What a plane needs of the source is asked for while the plane before it is used.
+#if DIMENSION == 2
+    const int rows_asked = 1;
+#else
+    const int rows_asked = beside.LENGTH;
+#endif
+    real asked[rows_asked][along.LENGTH];
+    const auto ask_for = [&](int number) {
+        const real* const plane = source + source_stride * number;
+#pragma unroll
+        for (int b = 0; b < rows_asked; ++b) {
+#if DIMENSION == 2
+            const real* const row = plane;
+#else
+            const real* const row = plane + (index_t)beside.place[b] * (int)source_pitch;
+#endif
+#pragma unroll
+            for (int l = 0; l < along.LENGTH; ++l) asked[b][l] = row[along.place[l]];
+        }
+    };
+    const auto along_row = [&](int b) {
         Pack sum = {};
 #pragma unroll
         for (int l = 0; l < along.LENGTH; ++l) {
-            const real taken = row[along.place[l]];
 #pragma unroll
-            for (int n = 0; n < WIDTH; ++n) sum.node[n] += along.weight[n][l] * taken;
+            for (int n = 0; n < WIDTH; ++n) sum.node[n] += along.weight[n][l] * asked[b][l];
         }
         return sum;
     };
 
+    // Where the slowest axis halves an odd node needs the planes of the even one before it.
+    const int together = 1 + HALVE_S;
+    const bool whole =
+        EVERYWHERE || (!MASKED && !is_fixed(i, nx, RULE_XL, RULE_XU) && (RULE_XU != FIXED || i + WIDTH < nx));
     Pack planes[ENTRIES][lines] = {};
-    int held[ENTRIES];
+    int held[ENTRIES], needed[ENTRIES];
 #pragma unroll
-    for (int m = 0; m < ENTRIES; ++m) held[m] = -1;
-    for (int s = first; s < last; ++s) {
-        const Entries needed = entries_of(index_s, weight_s, s);
+    for (int m = 0; m < ENTRIES; ++m) {
+        held[m] = -1;
+        needed[m] = index_s[ENTRIES * first + m];
+    }
+    for (int s = first; s < last; s += together) {
         bool same = true, next = true;
 #pragma unroll
         for (int m = 0; m < ENTRIES; ++m) {
-            same = same && needed.index[m] == held[m];
-            next = next && (m + 1 == ENTRIES || needed.index[m] == held[m + 1 < ENTRIES ? m + 1 : m]);
+            same = same && needed[m] == held[m];
+            next = next && (m + 1 == ENTRIES || needed[m] == held[m + 1 < ENTRIES ? m + 1 : m]);
         }
 #pragma unroll 1
         for (int m = same ? ENTRIES : next ? ENTRIES - 1 : 0; m < ENTRIES; ++m) {
-            const real* const plane = source + source_stride * index_s[ENTRIES * s + m];
+            if (!next) ask_for(index_s[ENTRIES * s + m]);
 #pragma unroll
             for (int l = 0; l < lines; ++l) {
 #pragma unroll
@@ -105,11 +137,11 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
                 planes[ENTRIES - 1][l] = Pack{};
             }
 #if DIMENSION == 2
-            planes[ENTRIES - 1][0] = line_of(plane);
+            planes[ENTRIES - 1][0] = along_row(0);
 #else
 #pragma unroll
             for (int b = 0; b < beside.LENGTH; ++b) {
-                const Pack line = line_of(plane + (index_t)beside.place[b] * (int)source_pitch);
+                const Pack line = along_row(b);
 #pragma unroll
                 for (int l = 0; l < lines; ++l) {
 #pragma unroll
@@ -119,33 +151,57 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
             }
 #endif
         }
+        const int after = s + together < last ? s + together : s;
+        real weight[together][ENTRIES];
 #pragma unroll
-        for (int m = 0; m < ENTRIES; ++m) held[m] = needed.index[m];
+        for (int m = 0; m < ENTRIES; ++m) {
+            held[m] = needed[m];
+            needed[m] = index_s[ENTRIES * after + m];
 #pragma unroll
-        for (int l = 0; l < lines; ++l) {
-            Pack value;
+            for (int t = 0; t < together; ++t) weight[t][m] = weight_s[ENTRIES * (s + t < slowest ? s + t : s) + m];
+        }
+        ask_for(needed[ENTRIES - 1]);
+        // All values come before the first is stored: between branches a thread would wait for each operation.
+        Pack value[together][lines];
 #pragma unroll
-            for (int n = 0; n < WIDTH; ++n) {
-                value.node[n] = needed.weight[0] * planes[0][l].node[n];
+        for (int t = 0; t < together; ++t) {
+            // Inside an even node has the value of the node of the source in its place.
+            const bool own = HALVE_S && t == 0 && weight[0][1] == 1;
 #pragma unroll
-                for (int m = 1; m < ENTRIES; ++m) value.node[n] += needed.weight[m] * planes[m][l].node[n];
+            for (int l = 0; l < lines; ++l) {
+                value[t][l] = planes[1][l];
+                if (own) continue;
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n) {
+                    real sum = weight[t][0] * planes[0][l].node[n];
+#pragma unroll
+                    for (int m = 1; m < ENTRIES; ++m) sum += weight[t][m] * planes[m][l].node[n];
+                    value[t][l].node[n] = sum;
+                }
             }
+        }
+#pragma unroll
+        for (int t = 0; t < together; ++t) {
+            if (s + t >= last) break;
+#pragma unroll
+            for (int l = 0; l < lines; ++l) {
 #if DIMENSION == 2
-            const bool fixed_line = is_fixed(s, ny, RULE_YL, RULE_YU);
+                const bool fixed_line = is_fixed(s + t, ny, RULE_YL, RULE_YU);
 #else
-            const bool fixed_line = is_fixed(j + l, ny, RULE_YL, RULE_YU) || is_fixed(s, nz, RULE_ZL, RULE_ZU);
-            if (j + l >= ny) continue;
+                const bool fixed_line = is_fixed(j + l, ny, RULE_YL, RULE_YU) || is_fixed(s + t, nz, RULE_ZL, RULE_ZU);
+                if (j + l >= ny) continue;
 #endif
-            if (fixed_line && !EVERYWHERE) continue;
-            const index_t place = i + pitch * (j + l) + stride * s;
-            real* const to = out + place;
-            if (EVERYWHERE || (!MASKED && !is_fixed(i, nx, RULE_XL, RULE_XU) && (RULE_XU != FIXED || i + WIDTH < nx))) {
-                store_streaming(to, value);
-            } else {
+                if (fixed_line && !EVERYWHERE) continue;
+                const index_t place = i + pitch * (j + l) + stride * (s + t);
+                real* const to = out + place;
+                if (whole) {
+                    store_streaming(to, value[t][l]);
+                    continue;
+                }
 #pragma unroll
                 for (int n = 0; n < WIDTH; ++n) {
                     if (i + n < nx && !is_fixed(i + n, nx, RULE_XL, RULE_XU) && !IS_MASKED(place + n))
-                        to[n] = value.node[n];
+                        to[n] = value[t][l].node[n];
                 }
             }
         }
