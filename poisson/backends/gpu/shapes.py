@@ -81,7 +81,7 @@ _HOPPER: Shapes = MappingProxyType(
         ("varying_norm", 2): Shape(256, 1, 64, unroll=2, resident=3),
         ("varying_norm", 3): Shape(32, 8, 64, resident=3),
         ("interpolate", 2): Shape(64, 2, 32),
-        ("interpolate", 3): Shape(32, 4, 32, resident=3, rows=2, strip=_STRIP),
+        ("interpolate", 3): Shape(32, 4, 32, resident=3, rows=2),
         ("prolong_add", 2): Shape(64, 2, 16),
         ("prolong_add", 3): Shape(32, 8, 16, resident=4, strip=_STRIP),
         ("restrict", 2): Shape(64, 2, 16),
@@ -151,7 +151,7 @@ SMOOTH_SHAPES: Mapping[tuple[int, str], tuple[Shape, ...]] = MappingProxyType(
             *(Shape(32, 14, 32, resident=2), Shape(32, 16, 64, resident=2)),
         ),
         (3, "two"): (*(Shape(32, 8, 64, unroll=2, rows=2, resident=2),) * 2, *(Shape(32, 20, 32), Shape(32, 20, 64))),
-        (3, "sweeps"): (Shape(32, 8, 64, rows=2, resident=2),) * 2,
+        (3, "sweeps"): (Shape(32, 8, 64, unroll=2, rows=2, resident=2),) * 2,
         (3, "varying correct"): (
             *(Shape(32, 16, 32), Shape(32, 12, 32, rows=2)),
             *(Shape(32, 8, 32, resident=2), Shape(32, 8, 64, resident=2)),
