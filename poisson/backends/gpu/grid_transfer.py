@@ -125,7 +125,7 @@ class GpuInterpolation(InterpolationOperations):
             return
         halves = [_halves(interpolation, axis) for axis in range(target.dimension)]
         defines += tuple(f"-DHALVE_{name}={halved:d}" for name, halved in zip("XYZ", halves, strict=False))
-        shape = self.backend.shapes.of("interpolate", target)
+        shape = self.backend.shapes.of("interpolate_half" if all(halves) else "interpolate", target)
         shape = replace(shape, march=shape.march + shape.march % 2 * halves[-1])
         lines = shape.rows if target.dimension == 3 else 1
         grid = self._target.march_grid(replace(shape, block_y=shape.block_y * lines))

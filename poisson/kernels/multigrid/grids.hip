@@ -79,32 +79,13 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
 #endif
     const int last = first + MARCH < slowest ? first + MARCH : slowest;
     const Window<ENTRIES, WIDTH, HALVE_X> along(index_x, weight_x, i, nx, source_nx, RULE_XL == WRAP);
-    // What a plane needs of the source is asked for while the plane before it is used.
-#if DIMENSION == 2
-    const int rows_asked = 1;
-#else
-    const int rows_asked = beside.LENGTH;
-#endif
-    real asked[rows_asked][along.LENGTH];
-    const auto ask_for = [&](int number) {
-        const real* const plane = source + source_stride * number;
-#pragma unroll
-        for (int b = 0; b < rows_asked; ++b) {
-#if DIMENSION == 2
-            const real* const row = plane;
-#else
-            const real* const row = plane + (index_t)beside.place[b] * (int)source_pitch;
-#endif
-#pragma unroll
-            for (int l = 0; l < along.LENGTH; ++l) asked[b][l] = row[along.place[l]];
-        }
-    };
-    const auto along_row = [&](int b) {
+    const auto line_of = [&](const real* row) {
         Pack sum = {};
 #pragma unroll
         for (int l = 0; l < along.LENGTH; ++l) {
+            const real taken = row[along.place[l]];
 #pragma unroll
-            for (int n = 0; n < WIDTH; ++n) sum.node[n] += along.weight[n][l] * asked[b][l];
+            for (int n = 0; n < WIDTH; ++n) sum.node[n] += along.weight[n][l] * taken;
         }
         return sum;
     };
@@ -114,14 +95,19 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
     const bool whole =
         EVERYWHERE || (!MASKED && !is_fixed(i, nx, RULE_XL, RULE_XU) && (RULE_XU != FIXED || i + WIDTH < nx));
     Pack planes[ENTRIES][lines] = {};
-    int held[ENTRIES], needed[ENTRIES];
+    int held[ENTRIES];
 #pragma unroll
-    for (int m = 0; m < ENTRIES; ++m) {
-        held[m] = -1;
-        needed[m] = index_s[ENTRIES * first + m];
-    }
+    for (int m = 0; m < ENTRIES; ++m) held[m] = -1;
     for (int s = first; s < last; s += together) {
+        int needed[ENTRIES];
+        real weight[together][ENTRIES];
         bool same = true, next = true;
+#pragma unroll
+        for (int m = 0; m < ENTRIES; ++m) {
+            needed[m] = index_s[ENTRIES * s + m];
+#pragma unroll
+            for (int t = 0; t < together; ++t) weight[t][m] = weight_s[ENTRIES * (s + t < slowest ? s + t : s) + m];
+        }
 #pragma unroll
         for (int m = 0; m < ENTRIES; ++m) {
             same = same && needed[m] == held[m];
@@ -129,7 +115,9 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
         }
 #pragma unroll 1
         for (int m = same ? ENTRIES : next ? ENTRIES - 1 : 0; m < ENTRIES; ++m) {
-            if (!next) ask_for(index_s[ENTRIES * s + m]);
+            // A table is not asked again for the plane that most steps need.
+            const int number = m + 1 == ENTRIES ? needed[ENTRIES - 1] : index_s[ENTRIES * s + m];
+            const real* const plane = source + source_stride * number;
 #pragma unroll
             for (int l = 0; l < lines; ++l) {
 #pragma unroll
@@ -137,11 +125,11 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
                 planes[ENTRIES - 1][l] = Pack{};
             }
 #if DIMENSION == 2
-            planes[ENTRIES - 1][0] = along_row(0);
+            planes[ENTRIES - 1][0] = line_of(plane);
 #else
 #pragma unroll
             for (int b = 0; b < beside.LENGTH; ++b) {
-                const Pack line = along_row(b);
+                const Pack line = line_of(plane + (index_t)beside.place[b] * (int)source_pitch);
 #pragma unroll
                 for (int l = 0; l < lines; ++l) {
 #pragma unroll
@@ -151,16 +139,8 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
             }
 #endif
         }
-        const int after = s + together < last ? s + together : s;
-        real weight[together][ENTRIES];
 #pragma unroll
-        for (int m = 0; m < ENTRIES; ++m) {
-            held[m] = needed[m];
-            needed[m] = index_s[ENTRIES * after + m];
-#pragma unroll
-            for (int t = 0; t < together; ++t) weight[t][m] = weight_s[ENTRIES * (s + t < slowest ? s + t : s) + m];
-        }
-        ask_for(needed[ENTRIES - 1]);
+        for (int m = 0; m < ENTRIES; ++m) held[m] = needed[m];
         // All values come before the first is stored: between branches a thread would wait for each operation.
         Pack value[together][lines];
 #pragma unroll
