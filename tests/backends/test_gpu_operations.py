@@ -2,6 +2,7 @@
 """Concerns of the gpu backend alone: strips of planes, the order of threads, two types on one device."""
 
 import gc
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -20,9 +21,10 @@ from poisson.backends.gpu import choice, launch, shared
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.shapes import KINDS, UNTUNED, VARYING, Shape
 from poisson.backends.gpu.tuned import Measured, Setting
+from poisson.backends.numpy import NumpyBackend
 from poisson.backends.operations import ALL
 from poisson.discrete.operator import Operator
-from poisson.discrete.transfer import Transfer
+from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import ResourceError
 
 STRIPS = Shape(32, 2, 5, unroll=2, rows=2, strip=1 << 10)
@@ -66,6 +68,24 @@ def test_marches_in_strips_agree_with_the_specification(names: tuple[str, ...]) 
     assert agree(backend, a, names, "both" if ALL[names[0]].coefficients else "none")
     lines = STRIPS.block_y
     assert STRIPS.strip // (a.shape[0] * backend.dtype.itemsize * lines) * lines < a.shape[1]
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_from_half_the_intervals_two_planes_are_interpolated_together(
+    dimension: int, everywhere: bool, dtype: Any
+) -> None:
+    """Also where a march has an odd number of them, and on grids of a few nodes, all of which are beside faces."""
+    for rules, few in itertools.product(FEW_RULES[dimension], ((4, 5, 4), (9, 3, 6), (3, 4, 3))):
+        coarse = operator(few[:dimension], rules)
+        fine = operator(tuple(axis.nodes + axis.intervals for axis in coarse.lattice.axes), rules)
+        found = []
+        for backend in (backend_with(STRIPS, dtype), NumpyBackend(dtype)):
+            out = backend.from_host(random_array(fine.array_shape, dtype, 1))
+            source = backend.from_host(random_array(coarse.array_shape, dtype, 2))
+            backend.bind(Interpolation(coarse, fine, everywhere)).interpolate(source, out)
+            found.append(backend.to_host(out))
+        np.testing.assert_allclose(*found, atol=8 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize(

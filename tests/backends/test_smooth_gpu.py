@@ -64,6 +64,8 @@ CALLS = {
     "from a correction, alone": (True, True, 0, False, False),
 }
 """Zero start, correction, sweeps, restriction, norm."""
+WIDE = ((65505, 65535, 5), (65536, 65536, 5), (65536, 70000))
+"""Planes of less than 2³² values and of as many; in 2D there are none."""
 SIZES = {2: [(5, 5), (81, 37), (161, 25)], 3: [(5, 5, 5), (17, 9, 13), (141, 13, 17)]}
 """Fewer nodes than a group has lanes, and more strips, blocks of lines and marches than one."""
 FEW_LINES = {
@@ -203,6 +205,18 @@ def test_smooth_with_the_shapes_and_passes_of_a_device() -> None:
     backend = GpuBackend(np.float64, EmulatedRuntime())
     for name in ("up", "from zero, down", "up and down", "correction and residual", "from zero, alone"):
         agree(smoothed(backend, transfer, CALLS[name]), smoothed(NumpyBackend(np.float64), transfer, CALLS[name]))
+
+
+def test_places_in_a_plane_of_any_size_have_enough_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = [PassLauncher(GpuBackend(np.float32, EmulatedRuntime()), operator(n, (F, F) * len(n))).wide for n in WIDE]
+    assert list(map(bool, wide)) == [False, True, False]
+    transfer = transfer_between((33, 37, 9), (F,) * 6, (True, True, True))
+    plain = smoothed(GpuBackend(np.float64, EmulatedRuntime()), transfer, CALLS["up and down"])
+    monkeypatch.setattr(PassLauncher, "wide", wide[1])
+    for got, expected in zip(
+        smoothed(GpuBackend(np.float64, EmulatedRuntime()), transfer, CALLS["up and down"]), plain, strict=True
+    ):
+        np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.usefixtures("few_lines")

@@ -205,6 +205,18 @@ def test_a_solver_gives_the_same_bar_as_a_new_one() -> None:
     np.testing.assert_allclose(again.u, anew.u, rtol=0, atol=1e-13 * float(np.abs(anew.u).max()))
 
 
+def test_a_solver_gives_the_same_bar_as_a_new_one_for_boundary_values_that_stay_and_change() -> None:
+    """The iterates of the coarser grids keep those of the solve before only as long as these are the same."""
+    values = np.ones(65)
+    problem = box((65, 65), f=1.0, boundary={"x_lower": values, "all": "y"})
+    solver = poisson.Solver(problem, "multigrid", stop="discretisation")
+    for size in (1.0, 1.0, 2.0, 2.0):
+        values[:] = size
+        again, anew = solver.solve(), solution_of(problem)
+        assert again.error_bar == anew.error_bar
+        np.testing.assert_array_equal(again.u, anew.u)
+
+
 def test_the_error_bar_of_a_singular_problem() -> None:
     """u, its error and their differences are compared without their means."""
     u = parse("10*exp(x)*(1 + y**3)", 2, {})

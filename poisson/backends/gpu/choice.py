@@ -31,7 +31,7 @@ from poisson.backends.gpu.tuned import Setting, Table
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Operator
 
-BETWEEN_GRIDS = ("interpolate", "prolong_add", "restrict")
+BETWEEN_GRIDS = ("interpolate", "interpolate_half", "prolong_add", "restrict")
 """Kinds of kernels that have tables on any axes."""
 REDUCING = ("sweep_norm", "certify", "varying_norm", "direction", "varying_direction")
 """Kinds of kernels whose blocks join their sums at the end."""

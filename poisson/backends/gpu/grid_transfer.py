@@ -105,8 +105,13 @@ class GpuInterpolation(InterpolationOperations):
 
     def __init__(self, backend: Launcher, interpolation: Interpolation) -> None:
         super().__init__(backend, interpolation)
-        self._target = OperatorLauncher(backend, interpolation.target)
-        self._gathering = _Gathering(backend, interpolation.source, interpolation.target, interpolation.axes)
+        coarse, target = interpolation.source, interpolation.target
+        self._target = OperatorLauncher(backend, target)
+        finer = any(few > many for few, many in zip(coarse.shape, target.shape, strict=True))
+        # The march takes any entries along the slowest axis, but along the others those that lie side by side.
+        self._gathers = finer or any(axis.whole is not None for axis in target.lattice.axes[:-1])
+        tables = [_needed(*table) for table in interpolation.axes] if self._gathers else interpolation.axes
+        self._gathering = _Gathering(backend, coarse, target, tables)
 
     def interpolate(self, source: Array, out: Array) -> None:
         interpolation = self.interpolation
@@ -114,13 +119,14 @@ class GpuInterpolation(InterpolationOperations):
         arguments = self._gathering.arguments(source, out)
         mask = () if interpolation.everywhere else mask_of(target)
         defines = (f"-DEVERYWHERE={interpolation.everywhere:d}", *masked(target) * len(mask))
-        finer = any(few > many for few, many in zip(coarse.shape, target.shape, strict=True))
-        # The march takes any entries along the slowest axis, but along the others those that lie side by side.
-        if finer or any(axis.whole is not None for axis in target.lattice.axes[:-1]):
+        if self._gathers:
+            defines += self._gathering.defines("ENTRIES")
             _over_nodes(self.backend, "interpolate_gather", target, (*arguments, *mask), defines, GATHER_SHAPE)
             return
-        defines += tuple(f"-DHALVE_{name}={_halves(interpolation, axis):d}" for axis, name in enumerate("XY"))
-        shape = self.backend.shapes.of("interpolate", target)
+        halves = [_halves(interpolation, axis) for axis in range(target.dimension)]
+        defines += tuple(f"-DHALVE_{name}={halved:d}" for name, halved in zip("XYZ", halves, strict=False))
+        shape = self.backend.shapes.of("interpolate_half" if all(halves) else "interpolate", target)
+        shape = replace(shape, march=shape.march + shape.march % 2 * halves[-1])
         lines = shape.rows if target.dimension == 3 else 1
         grid = self._target.march_grid(replace(shape, block_y=shape.block_y * lines))
         arguments = (*arguments, sizes(coarse)[0], *mask)
@@ -170,7 +176,15 @@ def _padded(
     return np.pad(index, missing, mode="edge"), np.pad(weight, missing)
 
 
+def _needed(index: NDArray[np.int32], weight: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """A table without entries that no node needs: where nodes lie on some of the source, one of each is left."""
+    entries = max(1, int(np.count_nonzero(weight, axis=1).max()))
+    kept = np.argsort(weight == 0.0, axis=1, kind="stable")[:, :entries]
+    return np.take_along_axis(index, kept, axis=1), np.take_along_axis(weight, kept, axis=1)
+
+
 def _halves(interpolation: Interpolation, axis: int) -> bool:
-    """Whether the source has half the intervals along an axis."""
-    few, many = (operator.lattice.axes[axis].intervals for operator in (interpolation.source, interpolation.target))
-    return many == 2 * few and not interpolation.source.lattice.axes[axis].tabulated
+    """Whether the source has half the intervals along an axis, and enough nodes for a cubic."""
+    few, many = (operator.lattice.axes[axis] for operator in (interpolation.source, interpolation.target))
+    plain = not few.tabulated and few.whole is None and few.nodes >= GATHERED
+    return plain and many.intervals == 2 * few.intervals

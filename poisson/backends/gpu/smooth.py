@@ -88,6 +88,12 @@ class PassLauncher(OperatorLauncher):
         super().rebind(operator)
         self.plans.clear()
 
+    @property
+    def wide(self) -> tuple[str, ...]:
+        """The macro that says that a plane has more values than 32 bits count."""
+        nx, *lines, _ = self.operator.shape
+        return ("-DWIDE_PLANES=1",) * (self.backend.pitch_of(nx) * math.prod(lines) >= 1 << 32)
+
     def run(
         self,
         step: Pass,
@@ -141,6 +147,7 @@ class PassLauncher(OperatorLauncher):
             f"-DRESIDUAL={step.residual:d}",
             f"-DRESTRICT={restriction is not None:d}",
             *(f"-DHALVE_{axis}={along:d}" for axis, along in zip("XYZ", halves, strict=True)),
+            *self.wide,
             *("-DCOARSE_WINDOW=1",) * len(rows),
             *("-DCOARSE_MASKED=1",) * len(held),
             *(f"-DWEIGHTED={sum(1 << axis for axis in weights)}",) * bool(weights),
@@ -262,7 +269,7 @@ class SmoothOperations(PassLauncher, Operations):
         grid = self.lines_grid(shape, len(omegas))
         name = "sweeps" if result is None else "sweeps_norm"
         arguments = (u, or_null(f), out, *self.geometry, *self.scales(omegas))
-        defines = (*given(f), *self.varying)
+        defines = (*given(f), *self.varying, *self.wide)
         self.reduce("blocked", name, shape, grid, arguments, result, defines, self.cut(shape, len(omegas)))
 
     def smooth(

@@ -7,8 +7,9 @@
 //
 // Options: ENTRIES (4 unless it is given), MASKED (that of the grid that an interpolation writes), EVERYWHERE (whether
 // interpolate writes the fixed nodes too), ADD (whether poisson_interpolate_gather adds to what is there), HALVE_X,
-// HALVE_Y (along which axes its source has half the intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the
-// links), HARMONIC (which mean links takes).
+// HALVE_Y, HALVE_Z (along which axes the source of interpolate has half the intervals, and ENTRIES nodes or more), ROWS
+// (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean links takes). Where the slowest axis
+// halves MARCH is even.
 
 #ifndef ENTRIES
 #define ENTRIES 4
@@ -22,6 +23,12 @@
 #ifndef HALVE_X
 #define HALVE_X 0
 #define HALVE_Y 0
+#define HALVE_Z 0
+#endif
+#if DIMENSION == 2
+#define HALVE_S HALVE_Y
+#else
+#define HALVE_S HALVE_Z
 #endif
 #ifndef ALONG
 #define ALONG 0
@@ -83,21 +90,34 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
         return sum;
     };
 
+    // Where the slowest axis halves an odd node needs the planes of the even one before it.
+    const int together = 1 + HALVE_S;
+    const bool whole =
+        EVERYWHERE || (!MASKED && !is_fixed(i, nx, RULE_XL, RULE_XU) && (RULE_XU != FIXED || i + WIDTH < nx));
     Pack planes[ENTRIES][lines] = {};
     int held[ENTRIES];
 #pragma unroll
     for (int m = 0; m < ENTRIES; ++m) held[m] = -1;
-    for (int s = first; s < last; ++s) {
-        const Entries needed = entries_of(index_s, weight_s, s);
+    for (int s = first; s < last; s += together) {
+        int needed[ENTRIES];
+        real weight[together][ENTRIES];
         bool same = true, next = true;
 #pragma unroll
         for (int m = 0; m < ENTRIES; ++m) {
-            same = same && needed.index[m] == held[m];
-            next = next && (m + 1 == ENTRIES || needed.index[m] == held[m + 1 < ENTRIES ? m + 1 : m]);
+            needed[m] = index_s[ENTRIES * s + m];
+#pragma unroll
+            for (int t = 0; t < together; ++t) weight[t][m] = weight_s[ENTRIES * (s + t < slowest ? s + t : s) + m];
+        }
+#pragma unroll
+        for (int m = 0; m < ENTRIES; ++m) {
+            same = same && needed[m] == held[m];
+            next = next && (m + 1 == ENTRIES || needed[m] == held[m + 1 < ENTRIES ? m + 1 : m]);
         }
 #pragma unroll 1
         for (int m = same ? ENTRIES : next ? ENTRIES - 1 : 0; m < ENTRIES; ++m) {
-            const real* const plane = source + source_stride * index_s[ENTRIES * s + m];
+            // A table is not asked again for the plane that most steps need.
+            const int number = m + 1 == ENTRIES ? needed[ENTRIES - 1] : index_s[ENTRIES * s + m];
+            const real* const plane = source + source_stride * number;
 #pragma unroll
             for (int l = 0; l < lines; ++l) {
 #pragma unroll
@@ -120,32 +140,48 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
 #endif
         }
 #pragma unroll
-        for (int m = 0; m < ENTRIES; ++m) held[m] = needed.index[m];
+        for (int m = 0; m < ENTRIES; ++m) held[m] = needed[m];
+        // All values come before the first is stored: between branches a thread would wait for each operation.
+        Pack value[together][lines];
 #pragma unroll
-        for (int l = 0; l < lines; ++l) {
-            Pack value;
+        for (int t = 0; t < together; ++t) {
+            // Inside an even node has the value of the node of the source in its place.
+            const bool own = HALVE_S && t == 0 && weight[0][1] == 1;
 #pragma unroll
-            for (int n = 0; n < WIDTH; ++n) {
-                value.node[n] = needed.weight[0] * planes[0][l].node[n];
+            for (int l = 0; l < lines; ++l) {
+                value[t][l] = planes[1][l];
+                if (own) continue;
 #pragma unroll
-                for (int m = 1; m < ENTRIES; ++m) value.node[n] += needed.weight[m] * planes[m][l].node[n];
+                for (int n = 0; n < WIDTH; ++n) {
+                    real sum = weight[t][0] * planes[0][l].node[n];
+#pragma unroll
+                    for (int m = 1; m < ENTRIES; ++m) sum += weight[t][m] * planes[m][l].node[n];
+                    value[t][l].node[n] = sum;
+                }
             }
+        }
+#pragma unroll
+        for (int t = 0; t < together; ++t) {
+            if (s + t >= last) break;
+#pragma unroll
+            for (int l = 0; l < lines; ++l) {
 #if DIMENSION == 2
-            const bool fixed_line = is_fixed(s, ny, RULE_YL, RULE_YU);
+                const bool fixed_line = is_fixed(s + t, ny, RULE_YL, RULE_YU);
 #else
-            const bool fixed_line = is_fixed(j + l, ny, RULE_YL, RULE_YU) || is_fixed(s, nz, RULE_ZL, RULE_ZU);
-            if (j + l >= ny) continue;
+                const bool fixed_line = is_fixed(j + l, ny, RULE_YL, RULE_YU) || is_fixed(s + t, nz, RULE_ZL, RULE_ZU);
+                if (j + l >= ny) continue;
 #endif
-            if (fixed_line && !EVERYWHERE) continue;
-            const index_t place = i + pitch * (j + l) + stride * s;
-            real* const to = out + place;
-            if (EVERYWHERE || (!MASKED && !is_fixed(i, nx, RULE_XL, RULE_XU) && (RULE_XU != FIXED || i + WIDTH < nx))) {
-                store_streaming(to, value);
-            } else {
+                if (fixed_line && !EVERYWHERE) continue;
+                const index_t place = i + pitch * (j + l) + stride * (s + t);
+                real* const to = out + place;
+                if (whole) {
+                    store_streaming(to, value[t][l]);
+                    continue;
+                }
 #pragma unroll
                 for (int n = 0; n < WIDTH; ++n) {
                     if (i + n < nx && !is_fixed(i + n, nx, RULE_XL, RULE_XU) && !IS_MASKED(place + n))
-                        to[n] = value.node[n];
+                        to[n] = value[t][l].node[n];
                 }
             }
         }

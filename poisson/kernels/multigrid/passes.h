@@ -17,7 +17,8 @@
 // HALVE_X, HALVE_Y, HALVE_Z (along which axes the coarser grid has the even nodes only; else it has the same nodes),
 // COARSE_WINDOW (in 3D: the coarser grid is a window in arrays with more rows, whose number is an argument),
 // COARSE_MASKED (the coarser grid has a mask, in its array of c),
-// WEIGHTED (a bit for each axis that halves with weights in a table, as tabulated ones have).
+// WEIGHTED (a bit for each axis that halves with weights in a table, as tabulated ones have),
+// WIDE_PLANES (in 3D: a plane of an array has more values than 32 bits count).
 // BLOCK_X is 32. With a coarser grid MARCH is even. Arrays of coefficients are for 3D alone, with one stage at most and
 // no ZERO. Tabulated axes may have any number of stages.
 //
@@ -55,6 +56,9 @@
 #endif
 #ifndef WEIGHTED
 #define WEIGHTED 0
+#endif
+#ifndef WIDE_PLANES
+#define WIDE_PLANES 0
 #endif
 
 #define LANES 32
@@ -273,15 +277,16 @@ struct CoarseColumns : CoarseSource<EDGE> {
         : CoarseSource<EDGE>(fine_column >> HALVE_X, nx), column(fine_column >> HALVE_X) {}
 };
 
-// Neighbouring nodes of a row, as one pack or at an edge where there are images one by one.
-template <bool EDGE, class Nodes, int COUNT>
-__device__ __forceinline__ Nodes load_nodes(const real* row, const int (&place)[COUNT]) {
+// Neighbouring nodes of a row, as one pack or at an edge where there are images one by one; the row is the one at
+// `offset`, from where those of a plane are counted.
+template <bool EDGE, class Nodes, int COUNT, class Offset = int>
+__device__ __forceinline__ Nodes load_nodes(const real* from, const int (&place)[COUNT], Offset offset = 0) {
     Nodes nodes;
     if (EDGE && IMAGES_X) {
 #pragma unroll
-        for (int n = 0; n < COUNT; ++n) nodes.node[n] = row[place[n]];
+        for (int n = 0; n < COUNT; ++n) nodes.node[n] = from[offset + (Offset)place[n]];
     } else {
-        nodes = *reinterpret_cast<const Nodes*>(row + place[0]);
+        nodes = *reinterpret_cast<const Nodes*>(from + (offset + (Offset)place[0]));
     }
     return nodes;
 }

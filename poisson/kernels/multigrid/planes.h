@@ -7,6 +7,14 @@
 
 #if DIMENSION == 3
 
+// Where a value is within a plane, in as few bits as are enough. For a residual that is restricted, and nothing before
+// it, the compiler finds the shorter code with 64.
+#if WIDE_PLANES || (RESIDUAL && RESTRICT && STAGES + ZERO == 1)
+typedef index_t offset_t;
+#else
+typedef unsigned offset_t;
+#endif
+
 // Lines of a block, those of them below the ones that it owns, and those that it owns: an even number where they halve.
 #define LINES (BLOCK_Y * ROWS)
 #define LINES_BELOW (STAGES + FURTHER_L)
@@ -63,20 +71,21 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         coarse_line[m] = CORRECT ? image(coarse_j, coarser.ny, RULE_YL, RULE_YU) : 0;
     }
     // The pitch of a row fits into 32 bits, for which a product costs fewer registers.
-    const auto at_line = [&](int j) { return (index_t)j * (int)a.pitch; };
+    const auto at_line = [&](int j) { return (offset_t)j * (offset_t)(int)a.pitch; };
     // Before `begin` no stage needs a plane, nor from `end` on. Behind the last plane a restriction sees its image.
     const int begin = first - STAGES - FURTHER_S;
     const int end = last + (FURTHER_S ? last % 2 : 0) + STAGES;
     // What the next step takes is loaded in this one: plane s of u, and that of f that is needed beside it.
     Pack next_u[ROWS] = {}, next_f[ROWS] = {};
     const auto ask_for = [&](int s) {
-        if (s >= end) return;
+        // Sweeps alone have registers for a plane more than they need, and without a branch for shorter code.
+        if ((RESIDUAL || CORRECT) && s >= end) return;
         const real* const u_plane = u + stride * image(s, nz, RULE_SL, RULE_SU);
         const real* const f_plane = f + stride * image(ZERO ? s : s - 1, nz, RULE_SL, RULE_SU);
 #pragma unroll
         for (int l = 0; l < ROWS; ++l) {
-            if (!BLANK) next_u[l] = load_nodes<EDGE, Pack>(u_plane + at_line(line_of[l]), own.place);
-            if (FROM_F) next_f[l] = load_nodes<EDGE, Pack>(f_plane + at_line(line_of[l]), own.place);
+            if (!BLANK) next_u[l] = load_nodes<EDGE, Pack>(u_plane, own.place, at_line(line_of[l]));
+            if (FROM_F) next_f[l] = load_nodes<EDGE, Pack>(f_plane, own.place, at_line(line_of[l]));
         }
     };
     // Plane k of the correction, and what it gives for the lines of the fine grid: the mean of two between coarse ones.
@@ -85,8 +94,8 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         const real* const plane = coarser.correction + coarse_stride * image(k, coarser.nz, RULE_SL, RULE_SU);
 #pragma unroll
         for (int m = 0; m < COARSE_LINES; ++m)
-            next_coarse[m] =
-                load_nodes<EDGE, CoarsePack>(plane + (index_t)coarse_line[m] * (int)coarser.pitch, coarse_own.place);
+            next_coarse[m] = load_nodes<EDGE, CoarsePack>(plane, coarse_own.place,
+                                                          (offset_t)coarse_line[m] * (offset_t)(int)coarser.pitch);
     };
     const auto interpolated = [&](int l) {
         const bool between = HALVE_Y && (!ALIKE || ODD_FIRST != (l % 2 != 0));  // two coarse lines, or twice the same
@@ -110,7 +119,8 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         if (!(own.owned && own.column < nx && k >= first && k < last)) return;
 #pragma unroll
         for (int l = 0; l < ROWS; ++l) {
-            if (owned_line[l]) store_streaming(out + stride * k + at_line(line_of[l]) + own.column, lines[l]);
+            if (owned_line[l])
+                store_streaming(out + stride * k + (at_line(line_of[l]) + (offset_t)own.column), lines[l]);
         }
     };
     // Takes plane k of the residual. Its even planes are those of the coarser grid; the odd ones count for two. Gives

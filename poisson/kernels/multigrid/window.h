@@ -14,7 +14,8 @@ struct Window {
 #pragma unroll
         for (int l = 0; l < LENGTH; ++l) {
             const int at = nearest + l;
-            place[l] = at < source_n ? at : wraps ? at % source_n : source_n - 1;
+            const bool inside = at < source_n || (HALVES && l < ENTRIES_EACH && !wraps);
+            place[l] = inside ? at : wraps ? at % source_n : source_n - 1;
         }
 #pragma unroll
         for (int m = 0; m < NODES; ++m) {

@@ -43,7 +43,7 @@ class CoarserProblems:
     carry the error of the finest grid along, and a comparison would not show it.
 
     `backend`: where the arrays are. `discretisation`: on the finest grid. `grids`: from the finer to the coarser one.
-    `problems`: the discretisations there, of the data that were loaded last.
+    `problems`: the discretisations there, of the data that were loaded last. `loads`: how often boundary values were.
     Raises `GridError` if an axis has too few nodes; `CaseError` if a coefficient is not finite on a coarser grid, or
     not positive.
     """
@@ -62,6 +62,7 @@ class CoarserProblems:
         self.grids = tuple(grids)
         self._operator = discretisation.laplacian
         self._held: tuple[tuple[Face, ...], tuple[Body, ...]] | None = None
+        self.loads = 0
 
     def load(self, discretisation: Discretisation, f: Array | None = None) -> None:
         """Fill the arrays for a problem that differs from the first one in the source only.
@@ -76,6 +77,7 @@ class CoarserProblems:
         held = problem.faces, problem.bodies
         # Where these are as they were, so are the values at fixed nodes.
         kept = self._held is not None and all(map(is_, held, self._held)) and all(face.lasts for face in problem.faces)
+        self.loads += not kept
         finer = self._operator
         before, self.problems = self.problems, tuple(_chain(self._backend, discretisation))
         for coarser, last, grid in zip(self.problems, before, self.grids, strict=True):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The error of the discretisation, estimated from the solutions of the same problem on coarser grids."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections import deque
@@ -9,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from poisson.backends.base import Array, Operations
+from poisson.backends.transfers import InterpolationOperations
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation
 from poisson.solvers.multigrid.coarser import CoarserProblem, CoarserProblems
@@ -135,7 +138,7 @@ class ErrorEstimate:
 
     def __init__(self, operations: Operations, coarser: CoarserProblems, settings: MultigridSettings) -> None:
         backend, operator = operations.backend, operations.operator
-        self._backend = backend
+        self._backend, self._coarser = backend, coarser
         self._grids = [_Comparison(backend.bind(problem.operator), problem, settings) for problem in coarser.grids]
         operators = [operator, *(grid.operator for grid in self._grids)]
         pairs = list(itertools.pairwise(operators))
@@ -146,28 +149,28 @@ class ErrorEstimate:
         # What the last iterate and this one differ by from the coarser solution, which itself is the last at first.
         self._last, self._now = self._grids[0].spare
         self._first = True
+        own = [backend.empty(operators[-1].array_shape) for _ in range(2)]
+        beside = zip(self._grids[1:], self._sampled[1:], strict=True)
+        self._seen = [*(_Seen(grid, grid.spare, sampled) for grid, sampled in beside), _Seen(self._grids[-1], own)]
 
     def start(self, u: Array) -> None:
         """Solve on the coarser grids, and overwrite u, but for its fixed nodes, by the interpolated solution."""
         contraction = LEAST_CONTRACTION
-        below: Array | None = None
+        coarse: _Comparison | None = None
         for index, grid in reversed(list(enumerate(self._grids))):
-            grid.begin()
-            if below is None:
+            seen = self._seen[index]
+            grid.begin(self._coarser.loads)
+            if coarse is None:
                 grid.start()
             else:
-                self._refined[index + 1].interpolate(below, grid.u)
-            factor, self._bar.lacking = grid.solve(self._eps)
+                self._refined[index + 1].interpolate(coarse.u, grid.u)
+                seen.places = coarse.spare
+            factor, self._bar.lacking = grid.solve(self._eps, seen)
             contraction = max(contraction, factor)
-            if below is not None:
-                coarse = self._grids[index + 1]
-                sampled = coarse.spare[0]
-                self._sampled[index + 1].interpolate(grid.u, sampled)
-                coarse.subtract(below, sampled)
-                self._bar.apart = coarse.largest(sampled)
-            below = grid.u
-        assert below is not None
-        self._refined[0].interpolate(below, u)
+            if coarse is not None:
+                self._bar.apart = seen.apart(coarse.u)
+            coarse, grid.holds = grid, self._coarser.loads
+        self._refined[0].interpolate(self._grids[0].u, u)
         self._bar.begin(contraction)
         self._last, self._now = self._grids[0].spare
         self._first = True
@@ -194,23 +197,27 @@ class ErrorEstimate:
 class _Comparison:
     """One of the coarser grids, with the cycle on it.
 
-    `u` (Array): the iterate. `spare` (list of Array): two arrays that hold nothing after `solve`.
+    `u` (Array): the iterate. `spare` (list of Array): two arrays that hold nothing after `solve`. `holds`: of which
+    load (`CoarserProblems.loads`) u has the values at fixed nodes.
     """
 
     def __init__(self, operations: Operations, problem: CoarserProblem, settings: MultigridSettings) -> None:
         self._operations = operations
-        self._backend = backend = operations.backend
+        self.backend = backend = operations.backend
         self._given = problem
         self.operator = operations.operator
         self._cycle = Cycle(operations, settings)
         self._full = FullMultigrid(self._cycle) if self._cycle.finest.transfer and not self._cycle.galerkin else None
-        self.u, self._kept, *self.spare = (backend.empty(self.operator.array_shape) for _ in range(4))
+        self.u, *self.spare = (backend.empty(self.operator.array_shape) for _ in range(3))
         self._ones = backend.empty(self.operator.array_shape) if self.operator.singular else None
         self._norms = backend.reduction()
+        self.holds: int | None = None
 
-    def begin(self) -> None:
-        """The iterate takes the values at fixed nodes."""
-        self._backend.axpby(1.0, self._given.u, 0.0, self.u)
+    def begin(self, load: int) -> None:
+        """The iterate takes the values at fixed nodes, unless it has them from the solve before."""
+        if self.holds != load or self._full is None:
+            self.backend.axpby(1.0, self._given.u, 0.0, self.u)
+        self.holds = None
         self._remove_mean(self._given.f)
 
     def start(self) -> None:
@@ -218,29 +225,28 @@ class _Comparison:
         if self._full:
             self._full.start(self.u, self._given.f)
 
-    def solve(self, eps: float) -> tuple[float, float]:
+    def solve(self, eps: float, seen: _Seen) -> tuple[float, float]:
         """Solve from u, but for a part of its error.
 
-        Returns: `contraction, left`: the largest factor by which a cycle was seen to reduce the error, and the largest
-        error left, in U.
+        `seen`: where the changes of u are measured, and where u is left. Returns: `contraction, left`: the largest
+        factor by which a cycle was seen to reduce the error, and the largest error left, in U.
         """
-        backend, cycle, f, (out, work) = self._backend, self._cycle, self._given.f, self.spare
+        backend, cycle, f, (out, work) = self.backend, self._cycle, self._given.f, self.spare
         if cycle.finest.transfer is None:
             self._operations.residual(self.u, f, work)
             backend.dense(cycle.matrix, work, out)
             backend.axpby(1.0, out, 1.0, self.u)
+            seen.look(self.u)
             return 0.0, 0.0
-        level = ROUNDING * eps * self.largest(self.u)
         u = cycle.down(self.u, f, out, work, 0)
         out, self.u = (self.u if u is out else out), u
+        level = ROUNDING * eps * seen.look(self.u)
         changes: list[float] = []
         contraction, left = LEAST_CONTRACTION, 0.0
         for number in range(CYCLES[1]):
-            backend.axpby(1.0, self.u, 0.0, self._kept)
             u = cycle.turn(self.u, f, out, work, number + 1, cycle.coarse(number))
             out, self.u = (self.u if u is out else out), u
-            self.subtract(self.u, self._kept)
-            changes.append(self.largest(self._kept))
+            changes.append(seen.change(self.u))
             if changes[-1] <= level:
                 break
             if number:
@@ -254,16 +260,51 @@ class _Comparison:
     def largest(self, x: Array) -> float:
         """max |x|."""
         self._operations.norm(x, self._norms)
-        return self._backend.read(self._norms)[1]
+        return self.backend.read(self._norms)[1]
 
     def subtract(self, x: Array, y: Array) -> None:
         """y −= x, without the mean of the difference where u is determined only up to one."""
-        self._backend.axpby(-1.0, x, 1.0, y)
+        self.backend.axpby(-1.0, x, 1.0, y)
         self._remove_mean(y)
 
     def _remove_mean(self, x: Array) -> None:
         if self._ones is not None:
             remove_mean(self._operations, x, self._ones, self._norms)
+
+
+class _Seen:
+    """The iterates of a grid at the nodes of the next coarser one, as `ErrorEstimate.judge` sees those of the finest.
+
+    `grid`: the coarser one; if there is none, their own. `places`: two arrays there, of which the first holds the last
+    iterate. `sampled`: takes them there.
+    """
+
+    def __init__(self, grid: _Comparison, places: list[Array], sampled: InterpolationOperations | None = None) -> None:
+        self._grid, self.places, self._sampled = grid, places, sampled
+
+    def look(self, u: Array) -> float:
+        """Take an iterate, with which `change` begins; returns max |u|."""
+        self._take(u, self.places[0])
+        return self._grid.largest(self.places[0])
+
+    def change(self, u: Array) -> float:
+        """Take the next iterate; returns the largest change."""
+        last, now = self.places
+        self._take(u, now)
+        self.places = [now, last]
+        self._grid.subtract(now, last)
+        return self._grid.largest(last)
+
+    def apart(self, other: Array) -> float:
+        """The largest difference between the last iterate, which is lost, and another array."""
+        self._grid.subtract(other, self.places[0])
+        return self._grid.largest(self.places[0])
+
+    def _take(self, u: Array, place: Array) -> None:
+        if self._sampled:
+            self._sampled.interpolate(u, place)
+        else:
+            self._grid.backend.axpby(1.0, u, 0.0, place)
 
 
 def ratio(fine: Operator, coarse: Operator) -> float:
