@@ -57,8 +57,8 @@ from poisson.solvers.status import Status
         ("constant", 65, 1.0, 6),
         ("spots 0.1", 65, 1e6, 7),
         ("spots 0.1", 50, 1e6, 7),
-        ("spots 0.5", 65, 1e6, 19),
-        ("spots 0.5", 129, 1e6, 20),
+        ("spots 0.5", 65, 1e6, 15),
+        ("spots 0.5", 129, 1e6, 17),
         ("normal", 65, 1.0, 13),
         ("normal", 129, 1.0, 17),
         ("network", 65, 1e6, 7),
@@ -114,7 +114,7 @@ def test_weights_are_rounded_up_to_jumps_for_which_that_costs_nothing() -> None:
 
 def test_iterations_up_to_jumps_of_ten_to_the_tenth() -> None:
     counts = [solved(operator_of(composite("spots 0.5", 65, 2, 10.0**k))).iterations for k in (3, 6, 8, 10)]
-    assert counts == [16, 19, 20, 20]
+    assert counts == [16, 15, 17, 17]
 
 
 @pytest.mark.parametrize("rules", KINDS.values(), ids=KINDS)
@@ -165,7 +165,7 @@ def test_pores_in_a_periodic_cell_take_the_iterations_of_float64_in_mixed_precis
     problem = poisson.Problem.on_box((64, 64), a=a, f=f, boundary="periodic")
     given: dict[str, Any] = {"preconditioner": "multigrid", "coarse": "galerkin", "rtol": 1e-8}
     found = [poisson.solve(problem, "cg", "numpy", precision, **given) for precision in ("float64", "mixed")]
-    assert [(each.status, each.iterations) for each in found] == [(Status.CONVERGED, 15)] * 2
+    assert [(each.status, each.iterations) for each in found] == [(Status.CONVERGED, 11)] * 2
 
 
 @pytest.mark.parametrize(("shape", "smooth", "alone", "count"), [((128, 128), 1.5, 18, 10), ((32, 32, 32), 2.0, 18, 9)])

@@ -22,30 +22,37 @@ def test_large_groups_that_are_many_are_corrected_together(monkeypatch: pytest.M
     joint = [[bool(level.clusters and level.clusters[0].clusters.cycle) for level in each] for each in levels]
     assert all(joint[0]) and not any(joint[1]) and not any(joint[2])
     together = [solved(operations) for operations in (*cases, cases[0])]
-    assert [apart, [each.iterations for each in together]] == [[28, 15, 7], [29, 15, 7, 29]]
+    assert [apart, [each.iterations for each in together]] == [[25, 15, 7], [29, 15, 7, 29]]
     assert together[0].history == together[3].history
 
 
 @pytest.mark.parametrize(
-    ("name", "nodes", "jump", "alone", "count"),
+    ("name", "nodes", "jump", "cycles", "alone", "count"),
     [
-        ("spots 0.33", 41, 1e6, 59, 21),
-        ("spots 0.33", 41, 100.0, 14, 14),
-        ("spots 0.5", 41, 1e6, 16, 16),
-        ("blobs 0", 41, 1e6, 11, 11),
-        ("spots 0.6", 129, 1e6, 33, 18),
-        ("spots 0.5", 129, 1e6, 20, 20),
-        ("blobs 0", 129, 1e6, 10, 10),
+        ("spots 0.4", 41, 1e6, 1, 28, 15),
+        ("spots 0.33", 41, 100.0, 0, 14, 14),
+        ("spots 0.24", 41, 1e6, 2, 39, 22),
+        ("phases 0.1", 41, 1e6, 2, 99, 25),
+        ("spots 0.5", 41, 1e6, 0, 16, 16),
+        ("checkers 2", 41, 1e6, 0, 8, 8),
+        ("blobs 0", 41, 1e6, 0, 11, 11),
+        ("spots 0.7", 129, 1e6, 2, 18, 13),
+        ("phases 0.2", 129, 1e6, 2, 61, 19),
+        ("checkers 3", 129, 1e6, 0, 8, 8),
+        ("blobs 0", 129, 1e6, 0, 10, 10),
     ],
 )
-def test_winding_paths_of_a_phase_that_percolates_have_a_cycle_of_their_own(
-    monkeypatch: pytest.MonkeyPatch, name: str, nodes: int, jump: float, alone: int, count: int
+def test_paths_that_wind_and_groups_that_tangle_have_cycles_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, name: str, nodes: int, jump: float, cycles: int, alone: int, count: int
 ) -> None:
-    """With the same bits at every run; thick phases and small jumps take few iterations without."""
+    """With the same bits at every run; thick or compact phases and small jumps take few iterations without."""
     library = backends.create("openmp", np.float64, 2)
     operations = operator_of(composite(name, nodes, 3 if nodes < 50 else 2, jump), backend=library)
-    cycles = [bool(each.clusters.cycle) for level in galerkin_levels(operations)[:-1] for each in level.clusters]
-    assert any(cycles) == (alone != count)
+    levels = galerkin_levels(operations)[:-1]
+    assert [sum(bool(each.clusters.cycle) for each in level.clusters) for level in levels] == [
+        cycles,
+        *[0] * len(levels[1:]),
+    ]
     found = [solved(operations) for _ in range(2)]
     assert found[0].history == found[1].history
     monkeypatch.setattr("poisson.solvers.multigrid.galerkin.CONTRAST", math.inf)
@@ -55,10 +62,10 @@ def test_winding_paths_of_a_phase_that_percolates_have_a_cycle_of_their_own(
 @pytest.mark.parametrize(
     ("name", "nodes", "spacing", "alone", "count"),
     [
-        ("spots 0.6", 129, (1.0, 10.0), 99, 29),
-        ("spots 0.6", 129, (3.0, 1.0), 32, 20),
-        ("spots 0.5", 129, (1.0, 10.0), 99, 55),
-        ("spots 0.33", 33, (1.0, 1.0, 2.0), 45, 20),
+        ("spots 0.6", 129, (1.0, 10.0), 99, 22),
+        ("spots 0.6", 129, (3.0, 1.0), 99, 17),
+        ("spots 0.5", 129, (1.0, 10.0), 99, 16),
+        ("spots 0.33", 33, (1.0, 1.0, 2.0), 45, 15),
     ],
 )
 def test_groups_are_looked_for_as_if_spacings_were_equal(

@@ -53,6 +53,9 @@ def composite(name: str, nodes: int, dimension: int, jump: float = 1e6) -> NDArr
     kind, size = name.split()
     if kind == "spots":
         return np.where(random.random(shape) < float(size), jump, 1.0)
+    if kind == "phases":
+        share = random.random(shape)
+        return np.where(share < float(size), jump, np.where(share < 2.5 * float(size), np.sqrt(jump), 1.0))
     if kind == "checkers":
         return np.where((i // int(size)).sum(0) % 2 == 0, jump, 1.0)
     noise = gaussian_filter(random.standard_normal(shape), 2.0)
