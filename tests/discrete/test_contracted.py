@@ -13,7 +13,7 @@ from support.operators import random_array
 
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.clusters import Clusters
-from poisson.discrete.contracted import DENSE, Graph, GraphCycle
+from poisson.discrete.contracted import DENSE, Graph, GraphCycle, aggregates
 from poisson.mesh.boundary import Rule
 
 F, M, W = Rule.FIXED, Rule.MIRROR, Rule.WRAP
@@ -107,6 +107,18 @@ def test_coarse_graphs_are_products_with_the_indicators_of_aggregates() -> None:
     np.testing.assert_allclose(cycle.excess[first], excess, rtol=1e-6)
     np.testing.assert_allclose(cycle.excess[second], tie.T @ excess, rtol=1e-6)
     np.testing.assert_allclose(cycle.sweeps[second], 4.0 / 3.0 / (2.0 * links.sum(axis=1) + tie.T @ excess), rtol=1e-6)
+
+
+def test_aggregates_do_not_reach_over_weak_links() -> None:
+    """A chain of pieces of five nodes, with links of 1, 10⁻² or 10⁻⁴ within; another node has weak links alone."""
+    piece = np.arange(300) // 5
+    links = np.where(piece[1:] == piece[:-1], 0.01 ** (piece[1:] % 3), 1e-6)
+    here, there = np.append(np.arange(299), [0, 14]), np.append(np.arange(1, 300), [300, 300])
+    entries = np.append(here, there), np.append(there, here), np.tile(np.append(links, [1e-7, 1e-7]), 2)
+    found = aggregates(Graph.of(*entries, np.zeros(301)))
+    sets = np.split(found.members, found.groups[1:-1])
+    assert sum(map(len, sets)) == 301
+    assert {len(np.unique(np.append(piece, 60)[members])) for members in sets} == {1}
 
 
 @pytest.mark.parametrize("rules", [(F, F, M, M), (M, M, M, M)])

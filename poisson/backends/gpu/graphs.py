@@ -18,8 +18,10 @@ from poisson.discrete.operator import Operator
 THREADS = WEIGHTS_SHAPE.block_x * WEIGHTS_SHAPE.block_y
 ROW_TEAM = 4
 """Threads of a node of a graph in the cycle."""
-WIDE_TEAM, WIDE = 16, 3.0
-"""The same where nodes have more links than the second number, for their mean: some have hundreds."""
+WIDE_TEAM, WIDE = 8, 5.0
+"""The same where nodes have more links than the second number, for their mean."""
+LONG = 128
+"""A node with more links has a block of its own in the cycle: one for a group of thousands has tens of thousands."""
 TAIL_TEAM = 4
 """The same in the block that has all visits of small graphs."""
 TAIL_SHAPE = Shape(32, 32, 1, resident=1)
@@ -186,7 +188,16 @@ class DeviceCycle:
         self._levels = on_device(backend, np.array(cycle.levels, np.int32))
         if count := cycle.nodes - cycle.levels[1]:
             over_items(backend, "graphs", "graph_parents", count, (groups, members, np.int32(count), finest, parents))
-        self._arguments = self.f, self.x, self.y, *tables, on_device(backend, inverse), parents, finest
+        marks = backend.runtime.allocate(max(1, cycle.nodes), np.dtype(np.int32))
+        found = backend.runtime.allocate(2 * cycle.columns.size // LONG + 1, np.dtype(np.int32))
+        number, nodes = zeros(backend, 1, np.uint64), np.int32(cycle.nodes)
+        arguments = tables[0], groups, members, nodes, finest, np.int32(LONG), marks, found, number
+        over_items(backend, "graphs", "graph_long", max(1, cycle.nodes), arguments)
+        found = found[: int(backend.runtime.download(number)[0])]
+        sort(backend, found)
+        self._long = np.searchsorted(backend.runtime.download(found), cycle.levels).astype(np.int32)
+        self._longs = on_device(backend, self._long)
+        self._arguments = self.f, self.x, self.y, *tables, on_device(backend, inverse), parents, finest, marks, found
         wide = cycle.columns.size > WIDE * cycle.nodes
         self._team = WIDE_TEAM if wide else ROW_TEAM
 
@@ -200,7 +211,7 @@ class DeviceCycle:
         last, visits = len(cycle.levels) - 2, cycle.visits(level)
         if cycle.levels[level + 1] - cycle.levels[level] <= TAIL:
             numbers = last + 1, level, TWICE, int(cycle.inverse is not None)
-            arguments = (*self._arguments, self._levels, *map(np.int32, numbers))
+            arguments = (*self._arguments, self._levels, self._longs, *map(np.int32, numbers))
             self._launch("visits", TAIL_SHAPE, 1, TAIL_TEAM, arguments)
             return
         for number in range(visits):
@@ -215,8 +226,12 @@ class DeviceCycle:
 
     def _step(self, step: int, level: int) -> None:
         first, last = self._cycle.levels[level : level + 2]
+        begin, end = map(int, self._long[level : level + 2])
         blocks = blocks_for(last - first, THREADS // self._team)
-        self._launch("step", WEIGHTS_SHAPE, blocks, self._team, (*self._arguments, *map(np.int32, (step, first, last))))
+        numbers = step, first, last, blocks, begin
+        self._launch(
+            "step", WEIGHTS_SHAPE, blocks + end - begin, self._team, (*self._arguments, *map(np.int32, numbers))
+        )
 
     def _launch(self, name: str, shape: Shape, blocks: int, team: int, arguments: tuple[Any, ...]) -> None:
         defines = (f"-DROW_TEAM={team}",)
