@@ -155,7 +155,7 @@ struct Graph {
     const double* excess;
 };
 
-constexpr double STRONG = 0.06;
+constexpr double STRONG = 0.11;
 
 // Aggregates of the nodes of a graph, which has few of them beside those of the grid: one thread makes them.
 class Aggregates {
@@ -164,12 +164,12 @@ public:
         : g(g),
           order(some<int32_t>(1, g.nodes)),
           beside(some<int32_t>(1, std::max(1, g.starts[g.nodes]))),
-          sums(some<double>(1, g.nodes)),
+          largest(some<double>(1, g.nodes)),
           joined(some<int32_t>(1, g.nodes)),
           aggregate(some<int32_t>(1, g.nodes)),
           near(some<uint8_t>(1, g.nodes)),
           row(g.nodes) {}
-    explicit operator bool() const { return order && beside && sums && joined && aggregate && near && row; }
+    explicit operator bool() const { return order && beside && largest && joined && aggregate && near && row; }
 
     // The aggregate of each node, from 1 on, or 0 for one without links; how many there are.
     int32_t find() {
@@ -238,20 +238,21 @@ private:
     // Ends of strong links; others lead back to where they begin.
     void find_strong() {
         for (int32_t n = 0; n < g.nodes; ++n) {
-            sums[n] = 0;
-            for (int32_t entry = g.starts[n]; entry < g.starts[n + 1]; ++entry) sums[n] += g.links[entry];
+            largest[n] = 0;
+            for (int32_t entry = g.starts[n]; entry < g.starts[n + 1]; ++entry)
+                largest[n] = std::max(largest[n], g.links[entry]);
         }
         for (int32_t n = 0; n < g.nodes; ++n)
             for (int32_t entry = g.starts[n]; entry < g.starts[n + 1]; ++entry) {
                 const int32_t other = g.columns[entry];
-                const bool strong = g.links[entry] * g.links[entry] > STRONG * STRONG * sums[n] * sums[other];
+                const bool strong = g.links[entry] * g.links[entry] > STRONG * STRONG * largest[n] * largest[other];
                 beside[entry] = strong ? other : n;
             }
     }
 
     const Graph& g;
     std::unique_ptr<int32_t[], Release> order, beside;
-    std::unique_ptr<double[], Release> sums;
+    std::unique_ptr<double[], Release> largest;
     std::unique_ptr<int32_t[], Release> joined, aggregate;
     std::unique_ptr<uint8_t[], Release> near;
     Links row;

@@ -28,10 +28,10 @@ too little. Fewer take more iterations, and more save few."""
 DENSE = 150
 """A graph of so many nodes is solved directly."""
 
-STRONG = 0.06
-"""Aggregates follow links g_ij above this part of √(s_i s_j), with the sums s of the links of each node: where a has
-three values or more, groups and single nodes still have links of all strengths between them. The number is one that
-equal links do not meet."""
+STRONG = 0.11
+"""Aggregates follow links g_ij above this part of √(m_i m_j), with the largest links m of both nodes: where a has three
+values or more, groups and single nodes still have links of all strengths between them. Sums in the place of largest
+links would leave out those of groups that have hundreds."""
 
 STALLED = 0.7
 """If aggregation leaves more than this part of the nodes, the last sweep is all there is."""
@@ -95,8 +95,9 @@ def aggregates(graph: Graph) -> Aggregated:
     nodes within two links that are still free. Only strong links count; a node that has others alone is a root.
     """
     count, rows = graph.excess.size, graph.rows
-    sums = np.bincount(rows, graph.links, count)
-    strong = graph.links**2 > STRONG**2 * sums[rows] * sums[graph.columns]
+    largest = np.zeros(count)
+    np.maximum.at(largest, rows, graph.links)
+    strong = graph.links**2 > STRONG**2 * largest[rows] * largest[graph.columns]
     beside = np.where(strong, graph.columns, rows)
     mixed = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     order = np.empty(count, dtype=np.int64)

@@ -85,9 +85,8 @@ def test_groups_and_nodes_together_are_those_of_the_specification(
 ) -> None:
     """With links of either sign, or none, and groups that nothing holds; with a launch a step, and with one for many.
 
-    Blocks of their own take nodes with many links. In every order of threads the correction has the same bits.
+    In every order of threads the correction has the same bits.
     """
-    monkeypatch.setattr(graphs, "LONG", 8)
     if dtype == np.float32:
         monkeypatch.setattr(graphs, "TAIL", 20)
     solve_directly(20, monkeypatch)
@@ -149,8 +148,10 @@ def test_nodes_of_large_groups_are_those_of_the_specification(
 @pytest.mark.parametrize("make", [emulated, pytest.param(BACKENDS["gpu"], marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(("name", "nodes", "dimension"), [("spots 0.33", 21, 3), ("spots 0.6", 65, 2)])
 def test_solves_take_the_iterations_of_the_specification(
-    make: Callable[[Any], Any], name: str, nodes: int, dimension: int
+    make: Callable[[Any], Any], name: str, nodes: int, dimension: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where a host would correct all groups together."""
+    monkeypatch.setattr("poisson.solvers.multigrid.galerkin.SPANS", 1.0)
     a, found = composite(name, nodes, dimension, 1e6), []
     for backend in (NumpyBackend(np.float64), make(np.float64)):
         operations = operator_of(a, backend=backend)

@@ -61,7 +61,7 @@ def test_a_small_graph_is_solved_directly(excess: float) -> None:
     np.testing.assert_allclose(dense @ cycle @ dense, dense, rtol=0, atol=1e-5 * dense.max())
 
 
-@pytest.mark.parametrize(("nodes", "least"), [(13, 0.25), (40, 0.28)])
+@pytest.mark.parametrize(("nodes", "least"), [(13, 0.25), (40, 0.2)])
 def test_the_cycle_is_a_symmetric_part_of_the_inverse(nodes: int, least: float) -> None:
     """As any cycle with products as coarse operators, it takes from 0 to all of an error, and here at least so much."""
     graph = graph_of(nodes, 0.0, 1e-3)

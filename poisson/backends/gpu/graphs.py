@@ -18,10 +18,8 @@ from poisson.discrete.operator import Operator
 THREADS = WEIGHTS_SHAPE.block_x * WEIGHTS_SHAPE.block_y
 ROW_TEAM = 4
 """Threads of a node of a graph in the cycle."""
-WIDE_TEAM, WIDE = 8, 5.0
-"""The same where nodes have more links than the second number, for their mean."""
-LONG = 128
-"""A node with more links has a block of its own in the cycle: one for a group of thousands has tens of thousands."""
+WIDE_TEAM, WIDE = 16, 3.0
+"""The same where nodes have more links than the second number, for their mean: some have hundreds."""
 TAIL_TEAM = 4
 """The same in the block that has all visits of small graphs."""
 TAIL_SHAPE = Shape(32, 32, 1, resident=1)
@@ -89,10 +87,10 @@ class Graphs:
         nodes, backend = np.int32(graph.nodes), self._backend
         ranks, near = (self._empty(graph.nodes, np.uint64) for _ in range(2))
         roots, own = (self._empty(graph.nodes, np.int32) for _ in range(2))
-        beside, sums = self._empty(graph.columns.size, np.int32), self._empty(graph.nodes, np.float64)
-        self._over("sums", graph.nodes, (graph.starts, graph.links, nodes, sums))
+        beside, largest = self._empty(graph.columns.size, np.int32), self._empty(graph.nodes, np.float64)
+        self._over("largest", graph.nodes, (graph.starts, graph.links, nodes, largest))
         entries = np.int32(beside.size)
-        self._over("beside", beside.size, (graph.rows, graph.columns, graph.links, sums, entries, beside))
+        self._over("beside", beside.size, (graph.rows, graph.columns, graph.links, largest, entries, beside))
         links, joined = (graph.starts, beside), none(backend, graph.nodes)
         counts, settled, linked = zeros(backend, 3, np.uint64), 0, graph.nodes
         self._over("begin", graph.nodes, (graph.starts, ranks, nodes, counts[2:]))
@@ -188,16 +186,7 @@ class DeviceCycle:
         self._levels = on_device(backend, np.array(cycle.levels, np.int32))
         if count := cycle.nodes - cycle.levels[1]:
             over_items(backend, "graphs", "graph_parents", count, (groups, members, np.int32(count), finest, parents))
-        marks = backend.runtime.allocate(max(1, cycle.nodes), np.dtype(np.int32))
-        found = backend.runtime.allocate(2 * cycle.columns.size // LONG + 1, np.dtype(np.int32))
-        number, nodes = zeros(backend, 1, np.uint64), np.int32(cycle.nodes)
-        arguments = tables[0], groups, members, nodes, finest, np.int32(LONG), marks, found, number
-        over_items(backend, "graphs", "graph_long", max(1, cycle.nodes), arguments)
-        found = found[: int(backend.runtime.download(number)[0])]
-        sort(backend, found)
-        self._long = np.searchsorted(backend.runtime.download(found), cycle.levels).astype(np.int32)
-        self._longs = on_device(backend, self._long)
-        self._arguments = self.f, self.x, self.y, *tables, on_device(backend, inverse), parents, finest, marks, found
+        self._arguments = self.f, self.x, self.y, *tables, on_device(backend, inverse), parents, finest
         wide = cycle.columns.size > WIDE * cycle.nodes
         self._team = WIDE_TEAM if wide else ROW_TEAM
 
@@ -211,7 +200,7 @@ class DeviceCycle:
         last, visits = len(cycle.levels) - 2, cycle.visits(level)
         if cycle.levels[level + 1] - cycle.levels[level] <= TAIL:
             numbers = last + 1, level, TWICE, int(cycle.inverse is not None)
-            arguments = (*self._arguments, self._levels, self._longs, *map(np.int32, numbers))
+            arguments = (*self._arguments, self._levels, *map(np.int32, numbers))
             self._launch("visits", TAIL_SHAPE, 1, TAIL_TEAM, arguments)
             return
         for number in range(visits):
@@ -226,12 +215,8 @@ class DeviceCycle:
 
     def _step(self, step: int, level: int) -> None:
         first, last = self._cycle.levels[level : level + 2]
-        begin, end = map(int, self._long[level : level + 2])
         blocks = blocks_for(last - first, THREADS // self._team)
-        numbers = step, first, last, blocks, begin
-        self._launch(
-            "step", WEIGHTS_SHAPE, blocks + end - begin, self._team, (*self._arguments, *map(np.int32, numbers))
-        )
+        self._launch("step", WEIGHTS_SHAPE, blocks, self._team, (*self._arguments, *map(np.int32, (step, first, last))))
 
     def _launch(self, name: str, shape: Shape, blocks: int, team: int, arguments: tuple[Any, ...]) -> None:
         defines = (f"-DROW_TEAM={team}",)

@@ -42,27 +42,28 @@ KERNEL poisson_graph_rows(const index_t* __restrict__ keys, const index_t* __res
 // ---- aggregates: roots have no neighbour in common, and every node with a link joins one near it; `beside` are the
 // ends of strong links
 
-#define STRONG 0.06
+#define STRONG 0.11
 #define ROOT 0xffffffffffffffffull
 
-// The sums of the links of each node.
-KERNEL poisson_graph_sums(const int* __restrict__ starts, const double* __restrict__ links, int nodes,
-                          double* __restrict__ sums) {
+// The largest link of each node.
+KERNEL poisson_graph_largest(const int* __restrict__ starts, const double* __restrict__ links, int nodes,
+                             double* __restrict__ largest) {
     const index_t node = NUMBER_OF_THREAD;
     if (node >= nodes) return;
-    double sum = 0;
-    for (int entry = starts[node]; entry < starts[node + 1]; ++entry) sum += links[entry];
-    sums[node] = sum;
+    double found = 0;
+    for (int entry = starts[node]; entry < starts[node + 1]; ++entry)
+        found = links[entry] > found ? links[entry] : found;
+    largest[node] = found;
 }
 
 // The ends of strong links; others lead back to where they begin.
 KERNEL poisson_graph_beside(const int* __restrict__ rows, const int* __restrict__ columns,
-                            const double* __restrict__ links, const double* __restrict__ sums, int entries,
+                            const double* __restrict__ links, const double* __restrict__ largest, int entries,
                             int* __restrict__ beside) {
     const index_t at = NUMBER_OF_THREAD;
     if (at >= entries) return;
     const int own = rows[at], other = columns[at];
-    beside[at] = links[at] * links[at] > STRONG * STRONG * sums[own] * sums[other] ? other : own;
+    beside[at] = links[at] * links[at] > STRONG * STRONG * largest[own] * largest[other] ? other : own;
 }
 
 // Adds how many threads count to a number. Every thread of the block must call it.
@@ -228,35 +229,13 @@ KERNEL poisson_graph_parents(const int* __restrict__ groups, const int* __restri
     for (int place = groups[at]; place < groups[at + 1]; ++place) parents[members[place]] = first + (int)at;
 }
 
-// A node of the cycle is long if it has more than `most` links, or its members together have: a block of its own takes
-// its steps. entries, groups, members: those of all graphs.
-KERNEL poisson_graph_long(const int* __restrict__ entries, const int* __restrict__ groups,
-                          const int* __restrict__ members, int nodes, int finest, int most, int* __restrict__ is_long,
-                          int* __restrict__ found, count_t* count) {
-    const index_t node = NUMBER_OF_THREAD;
-    bool adds = false;
-    if (node < nodes) {
-        int below = 0;
-        for (int place = node < finest ? 0 : groups[node - finest]; node >= finest && place < groups[node - finest + 1];
-             ++place)
-            below += entries[members[place] + 1] - entries[members[place]];
-        adds = entries[node + 1] - entries[node] > most || below > most;
-        is_long[node] = adds;
-    }
-    append(adds, (int)node, found, count);
-}
-
 #define CYCLE_PARAMETERS                                                                                     \
     double *f, double *x, double *y, const int *__restrict__ entries, const int *__restrict__ columns,       \
         const float *__restrict__ links, const float *__restrict__ excess, const float *__restrict__ sweeps, \
         const int *__restrict__ groups, const int *__restrict__ members, const double *__restrict__ inverse, \
-        const int *__restrict__ parents, int finest, const int *__restrict__ is_long,                        \
-        const int *__restrict__ long_nodes
-#define CYCLE                                                                                                 \
-    Cycle {                                                                                                   \
-        f, x, y, entries, columns, links, excess, sweeps, groups, members, inverse, parents, finest, is_long, \
-            long_nodes                                                                                        \
-    }
+        const int *__restrict__ parents, int finest
+#define CYCLE \
+    Cycle { f, x, y, entries, columns, links, excess, sweeps, groups, members, inverse, parents, finest }
 
 // The steps of a cycle: to the aggregates, with the first sweep there; x = a sweep on y; y = a sweep on x, and on x
 // with what the next graph has found; and y by the inverse.
@@ -271,8 +250,6 @@ struct Cycle {
     const double* inverse;
     const int* parents;
     int finest;
-    const int* is_long;
-    const int* long_nodes;
 
     // What one of some lanes has of f - G v at a node.
     template <class Value>
@@ -283,35 +260,31 @@ struct Cycle {
             sum -= (double)links[entry] * (own - v(columns[entry]));
         return sum;
     }
-    __device__ __forceinline__ double corrected(int node) const {
-        return parents[node] < 0 ? x[node] : x[node] + y[parents[node]];
-    }
-    // What one of some lanes has of a step at a node of the graph from `first` to `last`. Each lane takes members of
-    // its own, or all lanes are at one after the other where these may be long.
-    template <bool MEMBERS_MAY_BE_LONG>
-    __device__ __forceinline__ double part(int step, int node, int first, int last, int lane, int lanes) const {
+    // A step at one of the nodes from `first` to `last` by the lanes of a team, which all call it; without `works` the
+    // node is any.
+    __device__ __forceinline__ void visit(int step, int node, int first, int last, int lane, bool works) const {
         double sum = 0;
+        const auto before = [&](int other) { return x[other]; };
+        const auto again = [&](int other) { return y[other]; };
+        const auto corrected = [&](int other) {
+            const int parent = parents[other];
+            return parent < 0 ? x[other] : x[other] + y[parent];
+        };
         if (step == RESTRICT) {
-            const int begin = groups[node - finest], end = groups[node - finest + 1];
-            const auto before = [&](int other) { return x[other]; };
-            for (int place = MEMBERS_MAY_BE_LONG ? begin : begin + lane; place < end;
-                 place += MEMBERS_MAY_BE_LONG ? 1 : lanes)
-                sum += MEMBERS_MAY_BE_LONG ? left(members[place], lane, lanes, before)
-                                           : left(members[place], 0, 1, before);
+            for (int place = groups[node - finest] + lane; place < groups[node - finest + 1]; place += ROW_TEAM)
+                sum += left(members[place], 0, 1, before);
         } else if (step == SOLVE) {
-            for (int other = lane; other < last - first; other += lanes)
+            for (int other = lane; other < last - first; other += ROW_TEAM)
                 sum += inverse[(node - first) * (last - first) + other] * f[first + other];
         } else if (step == AGAIN) {
-            sum = left(node, lane, lanes, [&](int other) { return y[other]; });
+            sum = left(node, lane, ROW_TEAM, again);
         } else if (step == SWEEP) {
-            sum = left(node, lane, lanes, [&](int other) { return x[other]; });
+            sum = left(node, lane, ROW_TEAM, before);
         } else {
-            sum = left(node, lane, lanes, [&](int other) { return corrected(other); });
+            sum = left(node, lane, ROW_TEAM, corrected);
         }
-        return sum;
-    }
-    // The end of a step, with the sum over all lanes.
-    __device__ __forceinline__ void finish(int step, int node, double sum) const {
+        for (int other = ROW_TEAM / 2; other > 0; other /= 2) sum += lane_across(sum, other);
+        if (!works || lane != 0) return;
         if (step == SOLVE) {
             y[node] = sum;
         } else if (step == RESTRICT) {
@@ -323,46 +296,27 @@ struct Cycle {
             y[node] = (step == SWEEP ? x[node] : corrected(node)) + (double)sweeps[node] * sum;
         }
     }
-    // A step at one node for each team of the block, from `node` on, that is not long. All threads call it.
-    __device__ __forceinline__ void visit(int step, int node, int first, int last, int lane) const {
-        const bool works = node < last && (step == SOLVE || !is_long[node]);
-        double sum = works ? part<false>(step, node, first, last, lane, ROW_TEAM) : 0;
-        for (int other = ROW_TEAM / 2; other > 0; other /= 2) sum += lane_across(sum, other);
-        if (works && lane == 0) finish(step, node, sum);
-    }
-    // A step at a long node by the whole block.
-    __device__ __forceinline__ void visit_long(int step, int number, int first, int last, int thread) const {
-        __shared__ double slot[2];
-        const int node = long_nodes[number];
-        reduce_block(part<true>(step, node, first, last, thread, THREADS), 0, slot);
-        if (thread == 0) finish(step, node, slot[0]);
-    }
 };
 
-// A step at the nodes from `first` to `last`, by so many blocks; each further one has a long node, from the number
-// `first_long` on.
-KERNEL poisson_graph_step(CYCLE_PARAMETERS, int step, int first, int last, int blocks, int first_long) {
+// A step at the nodes from `first` to `last`.
+KERNEL poisson_graph_step(CYCLE_PARAMETERS, int step, int first, int last) {
     const Cycle cycle = CYCLE;
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y, lane = thread % ROW_TEAM;
-    if ((int)blockIdx.x < blocks)
-        cycle.visit(step, first + (int)(blockIdx.x * (THREADS / ROW_TEAM)) + thread / ROW_TEAM, first, last, lane);
-    else
-        cycle.visit_long(step, first_long + (int)blockIdx.x - blocks, first, last, thread);
+    const int node = first + (int)(blockIdx.x * (THREADS / ROW_TEAM)) + thread / ROW_TEAM;
+    cycle.visit(step, node < last ? node : first, first, last, lane, node < last);
 }
 
 // All visits of a graph, and of those below it, from the first sweep on: by one block. Graphs but the first are visited
-// twice down to the number `twice`, and once below. first_long: the first long node of each graph, and their number.
-KERNEL poisson_graph_visits(CYCLE_PARAMETERS, const int* __restrict__ levels, const int* __restrict__ first_long,
-                            int graphs, int top, int twice, int solved) {
+// twice down to the number `twice`, and once below.
+KERNEL poisson_graph_visits(CYCLE_PARAMETERS, const int* __restrict__ levels, int graphs, int top, int twice,
+                            int solved) {
     const Cycle cycle = CYCLE;
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y, lane = thread % ROW_TEAM;
     const auto run = [&](int step, int level) {
         const int first = levels[level], last = levels[level + 1];
-        for (int begin = first; begin < last; begin += THREADS / ROW_TEAM)
-            cycle.visit(step, begin + thread / ROW_TEAM, first, last, lane);
-        for (int number = first_long[level]; step != SOLVE && number < first_long[level + 1]; ++number) {
-            cycle.visit_long(step, number, first, last, thread);
-            __syncthreads();
+        for (int begin = first; begin < last; begin += THREADS / ROW_TEAM) {
+            const int node = begin + thread / ROW_TEAM;
+            cycle.visit(step, node < last ? node : first, first, last, lane, node < last);
         }
         __syncthreads();
     };

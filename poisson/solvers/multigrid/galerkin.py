@@ -81,8 +81,9 @@ TANGLED, SPANS = {2: 0.05, 3: 0.031}, 0.05
 """Where, in such a medium, there are so many groups for each node, by dimension, and large ones have so large a part of
 all nodes, groups are next to each other everywhere. On the finest grid all at the threshold of winding paths and the
 single nodes between them then have one correction together, and the nodes of large groups have their cycle. Spots of
-10⁶ on 24% of 129³ nodes take 30 iterations with these alone instead of 107 with a correction for each group. Where
-spacings differ, the other corrections are needed beside them."""
+10⁶ on 24% of 129³ nodes take 34 iterations with these alone instead of 107 with a correction for each group. Where
+spacings differ, the other corrections are needed beside them. On a device the graph of all of them, of which some have
+thousands of links, takes more time than it saves."""
 
 ROUNDED = 1e8
 """Weights may be rounded up to jumps of this size: with 1e9 and 1e12 that took a fifth more iterations and twice as
@@ -163,7 +164,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             large = dimension == 2 and squares > LARGE * members
             many = count > MANY * nodes and members > COVERED * nodes
             joint = able and large and many
-            tangles = winds and not joint and _tangle(among[0])
+            tangles = winds and backend.on_host and not joint and _tangle(among[0])
             tangled = tangles and not scaled
             large = large and nodes > PAYS and not (joint or tangled)
         thin = _winding(full, even, among[0], tangles) if winds else None
@@ -183,7 +184,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     corrections = [groups(full, number == 0) for number, (full, _) in enumerate(grids)]
     powers = [_power_method(full, not prepared and number < 2) for number, (full, _) in enumerate(grids[1:], start=1)]
     # Those of the finest come first where they may say that others have theirs together.
-    first: list[Any] = in_turns(corrections[:1] if able or contrasts else [])
+    first: list[Any] = in_turns(corrections[:1] if able or (contrasts and backend.on_host) else [])
     found = [*first, *in_turns([*corrections[len(first) :], *powers])]
     clusters, largest = found[: len(grids)], [LARGEST, *found[len(grids) :]]
     levels: list[Level] = []
