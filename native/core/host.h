@@ -9,8 +9,10 @@
 #define POISSON_THREADS(number, count, work, values, pointers) \
     POISSON_REGION(work, values, pointers)                     \
     for (int64_t number = 0; number < (count); ++number)
-#define POISSON_UNITS(number, count, values, pointers)                                                       \
-    POISSON_PRAGMA(omp parallel for simd schedule(static) num_threads(team_size) if ((count) >= SMALL_WORK)) \
+// A condition of all directives would let small loops be scalar, too.
+#define POISSON_UNITS(number, count, values, pointers)                           \
+    POISSON_PRAGMA(omp parallel for simd schedule(static) num_threads(team_size)   \
+                       if (parallel : (count) >= SMALL_WORK))                    \
     for (int64_t number = 0; number < (count); ++number)
 
 // An operator outside of the regions that take it apart.
