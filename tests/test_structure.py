@@ -321,7 +321,8 @@ def test_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
     ]
     loaded = packages_loaded_by(f"from poisson.cli import main\nassert main({words}) == 0", ROOT)
     own = {name for name in loaded if "cython" not in name}  # in which h5py is written
-    assert own == {"poisson", "numpy", "tomli_w", "fire", "termcolor", "h5py"}
+    # fire loads colorama where it is installed.
+    assert own - {"colorama"} == {"poisson", "numpy", "tomli_w", "fire", "termcolor", "h5py"}
 
 
 # ---- the tests

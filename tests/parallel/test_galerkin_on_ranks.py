@@ -42,6 +42,12 @@ GATHERED = 400
 WALLS, MIXED, MIRRORS, WRAPS = (KINDS[kind] for kind in ("walls", "mixed", "mirrors", "wraps"))
 
 
+@pytest.fixture(autouse=True)
+def groups_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process alone has groups that are next to each other everywhere corrected together."""
+    monkeypatch.setattr("poisson.solvers.multigrid.galerkin.SPANS", 1.0)
+
+
 def divided(
     operator: Operator, counts: tuple[int, ...], comm: ThreadCommunicator, local: Backend, home: Backend
 ) -> Operations:

@@ -179,7 +179,7 @@ def test_a_guess_far_away_leaves_no_rounding_errors_of_its_size() -> None:
         assert solution.status is Status.CONVERGED
 
 
-@pytest.mark.parametrize(("jump", "iterations"), [(1e4, 20), (1e8, 21), (1e12, 25)])
+@pytest.mark.parametrize(("jump", "iterations"), [(1e4, 14), (1e8, 15), (1e12, 18)])
 def test_a_recursion_at_the_target_ends_a_solve_that_rounding_keeps_above_it(jump: float, iterations: int) -> None:
     """A restart reaches the target if that is possible; otherwise iterations hardly grow with what rounding leaves."""
     a = np.where(np.random.default_rng(0).random((65, 65)) < 0.5, jump, 1.0)
@@ -200,7 +200,7 @@ def test_a_tolerance_of_rounding_asks_for_the_restarts_too() -> None:
         for rtol in (1e-8, 1e-15)
     )
     assert usual.status is least.status is Status.AT_ROUNDING
-    assert usual.iterations == 25 < least.iterations and least.residual < 0.5 * usual.residual
+    assert usual.iterations == 18 < least.iterations and least.residual < 0.5 * usual.residual
 
 
 def test_the_residual_of_a_rounding_is_measured() -> None:
