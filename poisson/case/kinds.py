@@ -2,13 +2,14 @@
 """Kinds of the values in a case file, and the keys that they stand at.
 
 `read` of a kind gives a value as the package uses it, such as 1.0 for 1, and raises ValueError where it may not stand.
-What holds further keys notes the mistakes at these, and leaves out what is wrong there.
+Tables note the mistakes at their keys, and leave out the keys with wrong values.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,15 @@ ABSENT: Any = ...
 _COMPARISONS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
 
 
-class Kind:
+class Kind(ABC):
     """A kind of values: of those of `types` it may take some. `words`: what a text may be, of words only."""
 
     types: tuple[type, ...] = ()
     words: tuple[str, ...] = ()
 
+    @abstractmethod
     def read(self, item: Any, path: Path, mistakes: Mistakes) -> Any:
-        raise NotImplementedError
+        """The value as the package uses it."""
 
     def within(self, name: str) -> Key:
         """The key of a name in a value of this kind."""

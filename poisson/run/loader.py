@@ -283,7 +283,8 @@ def sources_of(given: Any, shape: tuple[int, ...]) -> Iterable[Any]:
             raise CaseError(f"fs: {error}") from error
         if len(found) != len(shape) + 1:
             raise CaseError(f"fs: an array of the shape {found}; allowed: {allowed}")
-        return given  # type: ignore[no-any-return]
+        sources: Iterable[Any] = given
+        return sources
     if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
         raise CaseError(f"fs: {article(type(given).__name__)}; allowed: {allowed}")
     return list(given)

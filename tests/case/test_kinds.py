@@ -33,7 +33,7 @@ EVERYTHING: tuple[Any, ...] = (True, False, 0, 1, -1, 10**400, 0.5, math.inf, ma
 
 
 def taken(kind: Kind, *items: Any) -> list[Any]:
-    """What a kind makes of those of some values that it takes."""
+    """Those of some values that a kind takes, each with what the kind makes of the value."""
     found = []
     for item in items:
         try:

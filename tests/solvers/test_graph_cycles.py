@@ -79,6 +79,15 @@ def test_groups_are_looked_for_as_if_spacings_were_equal(
     assert [solved(operations).iterations, found] == [alone, count]
 
 
+def test_grids_with_too_many_links_for_a_graph_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    operations = operator_of(composite("spots 0.24", 21, 3, 1e6), backend=backends.create("openmp", np.float64, 1))
+    counts = []
+    for most in (21**3, 21**3 - 1):
+        monkeypatch.setattr("poisson.solvers.multigrid.galerkin.MOST_IN_GRAPH", most)
+        counts.append(sum(bool(each.clusters.cycle) for each in galerkin_levels(operations)[0].clusters))
+    assert counts == [2, 0]
+
+
 def test_backends_find_the_same_winding_paths() -> None:
     a, found = composite("spots 0.33", 21, 3, 1e6), []
     for backend in (NumpyBackend(np.float64), backends.create("openmp", np.float64, 2)):

@@ -70,6 +70,9 @@ than that, in 2D, all of them and the single nodes between them have one correct
 MOST_IN_ROW = 65_000
 """More nodes in a row might have more groups than the numbers of two bytes that a backend keeps for them."""
 
+MOST_IN_GRAPH = 350_000_000
+"""Graphs have four bytes for the place of a link, of which a node has six in 3D."""
+
 WINDING, FEWEST, CONTRAST, PART, MEAN, BESIDE = {2: 0.24, 3: 0.2}, 30, 9999.0, (0.1, 0.7), 300, (4.6, 2.6)
 """Where, in a medium of such a contrast, the groups at the first threshold, by dimension, that have so many nodes or
 more have a part of all nodes between these two, are so large, for the mean of their nodes, and so thin that these have
@@ -141,6 +144,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     large = joint = tangled = False
     finest_lattice = operations.operator.lattice
     whole = not finest_lattice.divided and finest_lattice.shape[0] <= MOST_IN_ROW
+    whole = whole and finest_lattice.nodes <= MOST_IN_GRAPH
     able = whole and finest_lattice.dimension == 2 and finest_lattice.whole.nodes > LEAST_JOINT
     contrasts = whole and finest_lattice.dimension in WINDING and most >= CONTRAST * least
 
