@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the device streams and computes at most: the triad of the STREAM benchmark; and independent chains of
-// multiply-adds, several a thread, so that none waits for the one before.
+// What the device streams and computes at most: a copy, and independent chains of multiply-adds, several a thread, so
+// that none waits for the one before.
 #include "core/regions.h"
 #include "studies/studies.h"
 
@@ -15,6 +15,9 @@ T total(const T& x) {
     return x;
 }
 #else
+// Values that a thread copies before it takes the next ones.
+constexpr int64_t PART = 4096;
+
 // As many registers of the widest kind as hide the latency of two multiply-adds in each clock.
 #if defined(__AVX512F__)
 constexpr int64_t CHAINS = 10, REGISTER = 64;
@@ -61,14 +64,30 @@ int64_t chains() {
 
 }  // namespace
 
-extern "C" poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count,
-                                        int32_t threads) {
-    if (!x || !y || !z) return POISSON_BAD_ARGUMENT;
+extern "C" poisson_status poisson_copy(double* to, const double* from, int64_t count, int32_t threads) {
+    if (!to || !from) return POISSON_BAD_ARGUMENT;
     use_threads(threads);
-    const Unit<double>*first = units_of(y), *second = units_of(z);
-    Unit<double>* sum = units_of(x);
+#ifdef POISSON_OFFLOAD
+    const Unit<double>* values = units_of(from);
+    Unit<double>* copies = units_of(to);
     const int64_t all = units<double>(count);
-    POISSON_UNITS(n, all, (a), (first, second, sum)) sum[n] = first[n] + unit(a) * second[n];
+    POISSON_UNITS(n, all, (), (values, copies)) copies[n] = values[n];
+#else
+    const bool stream = goes_around_cache(count * int64_t(sizeof(double)));
+    POISSON_REGION(count, (), ())
+    for (int64_t part = 0; part < count; part += PART) {
+        const int64_t end = part + PART < count ? part + PART : count;
+        for (int64_t n = part; n < end; n += LANES) {
+            const Pack<double> pack = load(from + n);
+            prefetch(from + n, FAR_AHEAD);
+            if (stream)
+                store_streaming(to + n, pack);
+            else
+                store(to + n, pack);
+        }
+        if (stream) store_fence();
+    }
+#endif
     return POISSON_SUCCESS;
 }
 

@@ -16,9 +16,10 @@ extern "C" {
 /* The POISSON_ABI_VERSION that it was built with. */
 int32_t poisson_studies_abi_version(void);
 
-/* ---- x = y + a z, the triad of the STREAM benchmark, on `count` values */
+/* ---- `to` = `from`, `count` values. On a CPU the stores of arrays that no cache holds go around the caches, as those
+ * of operations do: a line is not read before it is written. */
 
-poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count, int32_t threads);
+poisson_status poisson_copy(double* to, const double* from, int64_t count, int32_t threads);
 
 /* ---- `count` times poisson_peak_chains_... independent chains of `rounds` multiply-adds x = a x + b; the
  * sums of their ends go to out */

@@ -48,12 +48,10 @@ class Pace:
 class Probe(ABC):
     """How fast a backend is, and other ways to compute what it computes.
 
-    `stream_kind`: what `stream` does: ``copy`` or ``triad``. `pace`: what the methods take here, for their choice.
-    `maps_arrays`: whether its library has the regions of `poisson.perf.benchmark.structured`, which map arrays of the
-    host.
+    `pace`: what the methods take here, for their choice. `maps_arrays`: whether its library has the regions of
+    `poisson.perf.benchmark.structured`, which map arrays of the host.
     """
 
-    stream_kind: str = "copy"
     pace: Pace
     maps_arrays: bool = False
 
@@ -62,10 +60,10 @@ class Probe(ABC):
 
     @abstractmethod
     def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        """The measurement of bandwidth: a call that streams `count` float64 values, and the bytes that it moves.
+        """The measurement of bandwidth: a call that copies `count` float64 values, and the bytes that it moves.
 
-        On a GPU and in NumPy it copies (16 bytes a value); on the threads of a CPU it is the triad of the STREAM
-        benchmark (24 bytes a value).
+        Each value counts twice, as it is read and written. On the threads of a CPU the stores of large arrays go
+        around the caches, as those of operations do, so that nothing else is moved.
         """
 
     @abstractmethod

@@ -259,7 +259,7 @@ def bench_operations(
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
-    """Time every operation of a backend, and a copy or a triad of arrays.
+    """Time every operation of a backend, and a copy of arrays.
 
     Usage: python -m poisson bench operations [--sizes SIZE,...] [--backend NAME] [--precision TYPE] ...
 
@@ -273,8 +273,7 @@ def bench_operations(
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
 
-    The yardstick is a copy, on the threads of a CPU the triad of the STREAM benchmark. It runs before every single
-    measurement; a ratio is the median of seven such pairs.
+    The yardstick is a copy, which runs before every single measurement; a ratio is the median of seven such pairs.
 
     Examples:
       python -m poisson bench operations --sizes=4096x4096,512x512x512 --backend=gpu

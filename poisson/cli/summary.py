@@ -144,12 +144,11 @@ def operations(performance: Performance, loop_seconds: float) -> list[str]:
         by_grid[use.grid] = by_grid.get(use.grid, 0.0) + use.seconds
     shares = [f"{grid} {100.0 * seconds / together:.0f}%" for grid, seconds in by_grid.items()]
     levels = [f"by grid: {', '.join(shares[:_MOST_GRIDS])}"] if several else []
-    kind = performance.stream_kind
     passing = any(use.bandwidth > performance.bandwidth for use in performance.operations)
     return [
-        *table(("operation", "calls", "time s", "GB/s", f"% of {kind}"), rows).splitlines(),
+        *table(("operation", "calls", "time s", "GB/s", "% of copy"), rows).splitlines(),
         *levels,
         f"total {together:.3g} s, from calls timed after the loop; the loop took {loop_seconds:.3g} s",
-        f"{kind} of arrays of {size(performance.array_bytes)}: {rate_for_people(performance.bandwidth / 1e9)} GB/s",
+        f"copy of arrays of {size(performance.array_bytes)}: {rate_for_people(performance.bandwidth / 1e9)} GB/s",
         *(["above 100%: more is read than written, or arrays stay in a cache"] if passing else []),
     ]

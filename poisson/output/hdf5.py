@@ -352,7 +352,6 @@ def _write_performance(group: h5py.Group, performance: Performance) -> None:
     attributes["bytes"] = np.array([use.bytes for use in operations])
     attributes["flops"] = np.array([use.flops for use in operations])
     attributes["bandwidth"] = performance.bandwidth
-    attributes["yardstick"] = performance.stream_kind
     attributes["array_bytes"] = performance.array_bytes
 
 

@@ -460,5 +460,4 @@ def _performance(file: h5py.File) -> Performance | None:
         OperationUse(str(name), int(calls), float(seconds), float(moved), float(flops), str(grid))
         for name, calls, seconds, moved, flops, grid in zip(*columns, strict=True)
     )
-    bandwidth, kind, size = (attributes[name] for name in ("bandwidth", "yardstick", "array_bytes"))
-    return Performance(uses, float(bandwidth), str(kind), int(size))
+    return Performance(uses, float(attributes["bandwidth"]), int(attributes["array_bytes"]))

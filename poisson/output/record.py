@@ -139,14 +139,12 @@ class OperationUse:
 class Performance:
     """The operations of the solver loop, and what the device can do at best.
 
-    `operations`: the one that took longest first. `bandwidth`: that of the memory in bytes a second, measured after the
-    loop. `stream_kind`: what that is: ``copy``, or ``triad`` of the STREAM benchmark. `array_bytes`: the size of its
-    arrays: larger than a cache, as far as memory and time allow.
+    `operations`: the one that took longest first. `bandwidth`: that of a copy in bytes a second, measured after the
+    loop. `array_bytes`: the size of the arrays that were copied: larger than a cache, as far as memory and time allow.
     """
 
     operations: tuple[OperationUse, ...]
     bandwidth: float
-    stream_kind: str
     array_bytes: int
 
 

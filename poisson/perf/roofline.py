@@ -46,7 +46,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Roof:
-    """The limits of a device: bytes a second of the copy (or triad), and flops a second of arithmetic at its peak."""
+    """The limits of a device: bytes a second of a copy, and flops a second of arithmetic at its peak."""
 
     bandwidth: float
     peak: float
@@ -91,7 +91,7 @@ def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = 
     title = f"{backend.name}: {backend.device}; {' x '.join(map(str, shape))} nodes, {backend.dtype}"
     notes = (
         "",
-        f"{backend.probe().stream_kind} {roof.bandwidth / 1e9:.1f} GB/s, arithmetic {roof.peak / 1e9:.1f} GFLOP/s; "
+        f"copy {roof.bandwidth / 1e9:.1f} GB/s, arithmetic {roof.peak / 1e9:.1f} GFLOP/s; "
         "fill has no arithmetic and is not in the figure",
     )
     return Report(title, COLUMNS, tuple(rows), notes, lambda figure: draw(figure, title, roof, rows))

@@ -94,6 +94,6 @@ def copy_bandwidth(backend: Backend, values: int | None = None) -> float:
 
 
 def stream_values(backend: Backend) -> int:
-    """Values in an array that the bandwidth is measured on: three of them take a quarter of the memory at the most."""
+    """Values in an array that the bandwidth is measured on: two of them take a quarter of the memory at the most."""
     memory = backend.memory()
-    return STREAM_VALUES if memory is None else max(1 << 20, min(STREAM_VALUES, memory[0] // (4 * 3 * 8)))
+    return STREAM_VALUES if memory is None else max(1 << 20, min(STREAM_VALUES, memory[0] // (4 * 2 * 8)))

@@ -49,7 +49,7 @@ def appraise(backend: Backend, ledger: Ledger, loop_seconds: float) -> Performan
     ]
     uses.sort(key=lambda use: -use.seconds)
     bandwidth, array_bytes = bandwidth_of(backend)
-    return Performance(tuple(uses), bandwidth, backend.probe().stream_kind, array_bytes)
+    return Performance(tuple(uses), bandwidth, array_bytes)
 
 
 def _use(backend: Backend, call: Call, count: int, invocation: Invocation, budget: float, grid: str) -> OperationUse:

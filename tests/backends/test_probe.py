@@ -19,15 +19,23 @@ from poisson.mesh.differences import Differences
 ALL = {"numpy": NumpyBackend, **BACKENDS}
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "each"), [("numpy", "copy", 16), ("openmp", "triad", 24), ("emulated", "copy", 16)]
-)
-def test_a_stream_moves_what_it_says(name: str, kind: str, each: int) -> None:
+@pytest.mark.parametrize("name", ["numpy", "openmp", "emulated"])
+def test_a_stream_moves_what_it_says(name: str) -> None:
     probe = ALL[name](np.float32).probe()
     call, moved = probe.stream(1000)
     call()
-    assert (probe.stream_kind, moved) == (kind, 1000 * each)
+    assert moved == 1000 * 16
     assert probe.pace.cycle > 1 and probe.pace.bandwidth > 1e9
+
+
+@pytest.mark.parametrize("count", [1, 8, 4097, (1 << 22) + 3])
+def test_the_threads_copy_all_values(count: int) -> None:
+    # The last of these goes around the caches.
+    backend = BACKENDS["openmp"](np.float64)
+    values = np.random.default_rng(count).random(count)
+    source, target = backend.from_host(values), backend.empty((count,))
+    assert studies.load_studies().poisson_copy(target.pointer, source.pointer, count, 2) == 0
+    assert np.array_equal(backend.to_host(target), values)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from poisson.solvers.status import Status
 FILES = (Path("a.h5"), Path("a.xmf"))
 SOLUTION = make_solution(2, provenance={"method": "fft", "reason": "a and c are constant", "tuning": "defaults"})
 USES = tuple(OperationUse(f"operation {number}", 3, 0.5, 1e9, 2e9, "5x4") for number in range(14))
-PERFORMANCE = Performance(USES, 4e9, "triad", 1000)
+PERFORMANCE = Performance(USES, 4e9, 1000)
 
 
 def test_the_lines_for_people() -> None:
@@ -61,12 +61,12 @@ def test_a_profile_adds_the_speed_and_the_operations(sweep_bytes: float | None, 
     assert lines == [*plain[:-1], "kernels     defaults", f"speed       {speed} {of}", plain[-1]]
     timed = replace(SOLUTION, performance=PERFORMANCE)
     table = Ended(timed, (0.0, 1.0), FILES, sweep_bytes, profile=True).lines().splitlines()[len(lines) :]
-    assert table[0].split() == ["operation", "calls", "time", "s", "GB/s", "%", "of", "triad"]
+    assert table[0].split() == ["operation", "calls", "time", "s", "GB/s", "%", "of", "copy"]
     assert table[2].split() == ["operation", "0", "3", "0.5", "2", "50"]
     assert table[14:] == [
         "2 more            6       1",
         "total 7 s, from calls timed after the loop; the loop took 2 s",
-        "triad of arrays of 1 kB: 4 GB/s",
+        "copy of arrays of 1 kB: 4 GB/s",
         "",
         plain[-1],
     ]

@@ -22,7 +22,7 @@ from poisson.errors import OutputError
 from poisson.output import description, hdf5
 from poisson.output.record import OperationUse, Performance
 
-PERFORMANCE = Performance((OperationUse("sweep", 3, 0.1, 1e9, 1e9, "5x4"),), 1e10, "copy", 1000)
+PERFORMANCE = Performance((OperationUse("sweep", 3, 0.1, 1e9, 1e9, "5x4"),), 1e10, 1000)
 MANY = {f"key{number}": "text" * 20 for number in range(60)}
 EDITED = "the attributes do not match their checksum: the file was edited or is damaged"
 

@@ -22,7 +22,7 @@ from poisson.errors import CaseError, OutputError
 from poisson.output import hdf5, reading
 from poisson.output.record import OperationUse, Performance
 
-PERFORMANCE = Performance((OperationUse("sweep", 3, 0.1, 1e9, 1e9, "5x4"),), 1e10, "copy", 1000)
+PERFORMANCE = Performance((OperationUse("sweep", 3, 0.1, 1e9, 1e9, "5x4"),), 1e10, 1000)
 
 
 def require_equal(found: poisson.Solution, wanted: poisson.Solution) -> None:

@@ -26,10 +26,9 @@ PROBE_OF_THREAD = 1 << 17
 
 
 class OpenmpProbe(Probe):
-    """The triad of the STREAM benchmark, and chains of multiply-adds."""
+    """A copy by the threads, and chains of multiply-adds."""
 
     backend: OpenmpBackend
-    stream_kind = "triad"
     maps_arrays = True
     pace = Pace(cycle=9.0, transforms=9.0, call=4e-6, bandwidth=4e10)
 
@@ -40,15 +39,15 @@ class OpenmpProbe(Probe):
             self.pace = replace(self.pace, highest=highest, probe=probe)
 
     def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        run, threads = load_studies().poisson_triad, self.backend.threads
-        arrays = [self.backend.array((count,), np.dtype(np.float64)) for _ in range(3)]
+        run, threads = load_studies().poisson_copy, self.backend.threads
+        arrays = [self.backend.array((count,), np.dtype(np.float64)) for _ in range(2)]
         pointers = [array.pointer for array in arrays]
 
-        def triad() -> None:
+        def copy() -> None:
             _ = arrays
-            run(*pointers, 0.5, count, threads)
+            run(*pointers, count, threads)
 
-        return triad, 24.0 * count
+        return copy, 16.0 * count
 
     def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
         functions, threads = studies_of(self.backend.dtype), self.backend.threads

@@ -24,10 +24,7 @@ from poisson.errors import BackendUnavailable
 
 _OPERATOR = POINTER(OperatorStructure)
 _STATUS = c_int32
-STUDIES: Signatures = {
-    "studies_abi_version": (c_int32, ()),
-    "triad": (_STATUS, (c_void_p, c_void_p, c_void_p, c_double, c_int64, c_int32)),
-}
+STUDIES: Signatures = {"studies_abi_version": (c_int32, ()), "copy": (_STATUS, (c_void_p, c_void_p, c_int64, c_int32))}
 TYPED_STUDIES: Signatures = {
     "peak_chains": (c_int64, ()),
     "multiply_adds": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),

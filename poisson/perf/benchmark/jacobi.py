@@ -178,7 +178,7 @@ def bench(
     for backend in _backends(names, dtype, threads, operator.unknowns * iterations):
         require_room(backend, arrays * math.prod(operator.shape), f"the arrays of n = {n}", "a smaller --n")
         bandwidth = copy_bandwidth(backend)
-        devices.append(f"{backend.name}: {backend.device}; {backend.probe().stream_kind} {bandwidth / 1e9:.1f} GB/s")
+        devices.append(f"{backend.name}: {backend.device}; copy {bandwidth / 1e9:.1f} GB/s")
         for loop in loops:
             if loop == STRUCTURED:
                 if backend.probe().maps_arrays:

@@ -139,13 +139,13 @@ def bench(backend: Backend, sizes: Sequence[Nodes], wanted: Sequence[str] = (), 
                     "spilled_bytes": taken.spilled_bytes if taken else None,
                 }
             )
-    notes = [_limits(backend, copy, peak), *_lowest(rows, probe.stream_kind)]
+    notes = [_limits(backend, copy, peak), *_lowest(rows)]
     if counters:
         notes += _count(backend, rows)
     counted = any(row.get("fetch_gigabytes") is not None for row in rows)
     columns = (*IDENTITY, *TIMES, *(COUNTERS if counted else ()))
     title = f"Laplacian, {backend.dtype}, on {backend.name}: {backend.device}"
-    return Report(title, columns, tuple(rows), tuple(notes), partial(_draw, rows, probe.stream_kind, copy / 1e9))
+    return Report(title, columns, tuple(rows), tuple(notes), partial(_draw, rows, copy / 1e9))
 
 
 def launch_once(backend: Backend, sizes: Sequence[Nodes], wanted: Sequence[str] = ()) -> Report:
@@ -201,11 +201,11 @@ def _random(array_shape: tuple[int, ...], xp: ModuleType, start: int, stop: int)
 
 
 def _limits(backend: Backend, copy: float, peak: float | None) -> str:
-    text = f"{backend.probe().stream_kind} in the same run: {copy / 1e9:.0f} GB/s"
+    text = f"copy in the same run: {copy / 1e9:.0f} GB/s"
     return f"{text}; the vendor's peak: {peak / 1e9:.0f} GB/s" if peak else text
 
 
-def _lowest(rows: Sequence[dict[str, Any]], kind: str) -> list[str]:
+def _lowest(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The lowest ratio of each variant that was measured on several grids."""
     notes = []
     for name in dict.fromkeys(row["variant"] for row in rows):
@@ -213,7 +213,7 @@ def _lowest(rows: Sequence[dict[str, Any]], kind: str) -> list[str]:
         if len(own) > 1:
             low = min(own, key=lambda row: row["percent_of_copy"])
             grid = f"{low['nx']} x {low['ny']} x {low['nz']}"
-            notes.append(f"lowest of {name}: {low['percent_of_copy']:.1f}% of the {kind}, at {grid}")
+            notes.append(f"lowest of {name}: {low['percent_of_copy']:.1f}% of the copy, at {grid}")
     return notes
 
 
@@ -241,7 +241,7 @@ def _count(backend: Backend, rows: Sequence[dict[str, Any]]) -> list[str]:
     return []
 
 
-def _draw(rows: Sequence[dict[str, Any]], kind: str, limit: float, figure: Figure) -> None:
+def _draw(rows: Sequence[dict[str, Any]], limit: float, figure: Figure) -> None:
     """Bars of the variants on one grid, or a line for each over the grids."""
     axes = figure.add_subplot()
     variants = list(dict.fromkeys(row["variant"] for row in rows))
@@ -249,7 +249,7 @@ def _draw(rows: Sequence[dict[str, Any]], kind: str, limit: float, figure: Figur
     if len(grids) == 1:
         axes.barh(variants, [row["gigabytes_per_second"] for row in rows])
         axes.invert_yaxis()
-        axes.axvline(limit, color="black", linestyle="--", label=kind)
+        axes.axvline(limit, color="black", linestyle="--", label="copy")
         axes.set_xlabel("effective bandwidth, GB/s")
         axes.set_title("Laplacian, {} x {} x {} nodes".format(*grids[0]))
         axes.tick_params(axis="y", labelsize=7)
@@ -257,7 +257,7 @@ def _draw(rows: Sequence[dict[str, Any]], kind: str, limit: float, figure: Figur
         for name in variants:
             rates = [row["gigabytes_per_second"] for row in rows if row["variant"] == name]
             axes.plot(["\n".join(map(str, grid)) for grid in grids], rates, marker="o", label=name)
-        axes.axhline(limit, color="black", linestyle="--", label=kind)
+        axes.axhline(limit, color="black", linestyle="--", label="copy")
         axes.set_ylabel("effective bandwidth, GB/s")
         axes.set_xlabel("nodes along x, y, z")
         axes.set_ylim(bottom=0)

@@ -143,7 +143,7 @@ def bench(
             f"ms: the median of {quantity(repeats, 'solve')}, fewer if long; with set-up: with new levels, "
             "plans and arrays; first: the first solve, with compilation",
             "arrays: memory of a device, u and f included, in arrays of float64; of yardstick: the bytes that the "
-            f"operations must move, beside a {backend.probe().stream_kind} at {bandwidth / 1e9:.0f} GB/s",
+            f"operations must move, beside a copy at {bandwidth / 1e9:.0f} GB/s",
         ),
     )
 
