@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The commands `bench call` and `bench command`."""
 
+from functools import partial
 from pathlib import Path
 
 from poisson.backends.registry import backend_names
@@ -47,7 +48,8 @@ def bench_call(
     methods = some_of("method", method, call.METHODS) if method is not None else call.DEFAULT_METHODS
     one_of("backend", backend, backend_names())
     count, least = thread_count(threads, [backend]), whole_number("repeats", repeats)
-    return Measurement(lambda: call.bench(sizes, methods, name=backend, threads=count, repeats=least), json, csv, None)
+    work = partial(call.bench, sizes, methods, name=backend, threads=count, repeats=least)
+    return Measurement(work, json, csv, None, quiet=True)
 
 
 def bench_command(

@@ -32,12 +32,16 @@ PRECISIONS = ("float64", "float32")
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measurement with what is to become of its report."""
+    """A measurement with what is to become of its report.
+
+    `quiet`: whether it logs nothing: measurements of many solvers would say what each of them does.
+    """
 
     work: Callable[[], Report]
     json: bool
     csv: str | None
     plot: str | None
+    quiet: bool = False
 
     def execute(self) -> int:
         from poisson.cli.terminal import told
@@ -354,7 +358,7 @@ def bench_solve(
         "repeats": whole_number("repeats", repeats),
     }
     tasks = solve.STUDY if study else tuple(solve.Box(nodes, ratio) for nodes in sizes)
-    return Measurement(lambda: solve.bench(tasks, methods, **options), json, csv, None)
+    return Measurement(lambda: solve.bench(tasks, methods, **options), json, csv, None, quiet=True)
 
 
 def tune(

@@ -3,6 +3,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.errors import PoissonError
-from poisson.perf.benchmark import solve
+from poisson.output.table import Report
+from poisson.perf.benchmark import call, solve
 from poisson.perf.benchmark.fields import with_jump
 from poisson.perf.benchmark.problem_kinds import PROBLEMS
 from poisson.perf.benchmark.sine import SineTransforms
@@ -59,6 +61,24 @@ def test_other_problems_are_solved_by_the_method_that_auto_takes(monkeypatch: py
     }
     with pytest.raises(PoissonError, match=r"^--method cells: the problem has its own a;"):
         bench((Box((33, 33), 2.0),), ("cells",), name="numpy")
+
+
+def test_the_solvers_that_are_measured_log_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "solve", "--n=33x33", "--method=open", "--backend=numpy", "--repeats=1"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [lambda: bench((Box((9, 9)), Box((9, 9, 9))), ("polar",)), lambda: call.bench(((9, 9), (9, 9, 9)), ("polar",))],
+)
+def test_a_grid_without_such_a_problem_is_refused_before_anything_is_measured(
+    measure: Callable[[], Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(solve, "_rows", lambda *given: pytest.fail("something is measured"))
+    monkeypatch.setattr(call, "_Calls", lambda *given: pytest.fail("something is measured"))
+    with pytest.raises(PoissonError, match=r"^--method polar: .*'polar' with 3 axes"):
+        measure()
 
 
 def test_the_plain_solver_is_right_on_the_host_and_with_fourier_transforms() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from poisson.errors import CheckWarning, PoissonError
 from poisson.mac import Projector
 from poisson.output.table import Column, Report
-from poisson.perf.benchmark.problem_kinds import PROBLEMS
+from poisson.perf.benchmark.problem_kinds import PROBLEMS, require_problem
 from poisson.perf.timing import Timing
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
@@ -51,11 +51,13 @@ def bench(
 ) -> Report:
     """Time calls with sources that are arrays of NumPy, and on a GPU also of CuPy: of each kind at least `repeats`.
 
-    Raises `PoissonError` if the backend does not run here, the arrays of a grid do not fit, or a solve does not
-    converge.
+    Raises `PoissonError` if the backend does not run here, a grid has no such problem, its arrays do not fit, or a
+    solve does not converge.
     """
     rows: list[Mapping[str, Any]] = []
     device = ""
+    for nodes, method in product(sizes, methods):
+        require_problem(method, nodes)
     for nodes, method in product(sizes, methods):
         calls = _Calls(nodes, method, name, threads, repeats)
         rows += calls.rows()

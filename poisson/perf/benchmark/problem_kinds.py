@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from poisson.errors import PoissonError
 from poisson.problem.problem import Problem
 
 Nodes = tuple[int, ...]
@@ -50,3 +51,11 @@ open: all faces are open. electrode, insulator, dielectric: a ball (a disc in 2D
 stretched: the last axis at tanh(2s), 14 times as close at its ends as in the middle. cells: the centres of cells.
 cylinder: r, z in 2D and r, φ, z in 3D. polar: a disc, r and φ.
 """
+
+
+def require_problem(method: str, nodes: Nodes) -> None:
+    """Raise PoissonError if `method` is one of `PROBLEMS` and there is no such problem on so many nodes."""
+    try:
+        PROBLEMS.get(method, Problem.on_box)(nodes)
+    except PoissonError as error:
+        raise PoissonError(f"--method {method}: {error}") from None

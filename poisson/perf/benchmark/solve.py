@@ -21,7 +21,7 @@ from poisson.errors import PoissonError
 from poisson.mesh.lattice import Lattice
 from poisson.output.table import Column, Report
 from poisson.perf.benchmark import fields
-from poisson.perf.benchmark.problem_kinds import PROBLEMS
+from poisson.perf.benchmark.problem_kinds import PROBLEMS, require_problem
 from poisson.perf.benchmark.sine import SineTransforms
 from poisson.perf.timing import Timing, copy_bandwidth
 from poisson.perf.traffic import cost
@@ -131,6 +131,8 @@ def bench(
     """
     backend = backends.create(name, np.float64, threads)
     problems = problems or (ON_GPU if isinstance(backend, GpuBackend) else ON_CPU)
+    for problem in problems:
+        _require_solvable(problem, methods)
     bandwidth = copy_bandwidth(backend)
     rows = [row for problem in problems for row in _rows(backend, problem, methods, threads, repeats, bandwidth)]
     return Report(
@@ -152,17 +154,25 @@ def _rows(
     backend: Backend, problem: Box, methods: Sequence[str], threads: int, repeats: int, bandwidth: float
 ) -> list[Mapping[str, Any]]:
     """The measurements of all methods on a problem."""
-    varies = problem.jump != 1.0
-    chosen = methods or problem.methods or (VARYING_METHODS if varies else CONSTANT_METHODS)
-    constant = [method for method in chosen if method in ("fft", SINE, *PROBLEMS)]
-    if varies and constant:
-        reason = "the problem has its own a" if constant[0] in PROBLEMS else "transforms need a constant a"
-        raise PoissonError(f"--method {constant[0]}: {reason}; leave out --jump, or measure cg")
-    arrays = max(_arrays(method, len(problem.shape), varies) for method in chosen)
+    chosen = _methods(problem, methods)
+    arrays = max(_arrays(method, len(problem.shape), problem.jump != 1.0) for method in chosen)
     what = f"the arrays of {' x '.join(map(str, problem.shape))} nodes"
     require_room(backend, arrays * math.prod(problem.shape), what, "fewer nodes with --n")
     solves = _Solves(backend, problem, threads)
     return [solves.row(method, repeats, bandwidth) for method in chosen]
+
+
+def _methods(problem: Box, methods: Sequence[str]) -> Sequence[str]:
+    return methods or problem.methods or (VARYING_METHODS if problem.jump != 1.0 else CONSTANT_METHODS)
+
+
+def _require_solvable(problem: Box, methods: Sequence[str]) -> None:
+    """Raise PoissonError if one of the methods cannot solve the problem, before any is measured."""
+    for method in _methods(problem, methods):
+        if problem.jump != 1.0 and method in ("fft", SINE, *PROBLEMS):
+            reason = "the problem has its own a" if method in PROBLEMS else "transforms need a constant a"
+            raise PoissonError(f"--method {method}: {reason}; leave out --jump, or measure cg")
+        require_problem(method, problem.shape)
 
 
 def _arrays(method: str, dimension: int, varies: bool) -> float:
