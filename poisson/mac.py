@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from poisson.errors import CaseError, IncompatibleSource
+from poisson.errors import CaseError, IncompatibleSource, ResourceError
 from poisson.mesh.staggered import at, close_walls, integral, module_of
 from poisson.problem.arrays import brought, is_array
 from poisson.problem.staggered import Grid, Side
 from poisson.run.exclusive import Exclusive
-from poisson.run.in_place import solve_in_place
+from poisson.run.in_place import SourceOf, solve_in_place
 from poisson.run.solver import Solver
 
 if TYPE_CHECKING:
@@ -152,9 +154,8 @@ class Projector(Grid):
         -------
         Solution
             u of it is the pressure; its mean is zero where no face is an outflow. Its residual is the divergence that
-            is left times ρ/Δt for float64 arrays where the solver works, NumPy's on processors or those of a GPU, with
-            one density and a direct solution; else, or where that is above the target, it is computed from the
-            pressure.
+            is left times ρ/Δt for float64 arrays, one density and a direct solution; else, or where that is above the
+            target, it is computed from the pressure.
 
         Raises
         ------
@@ -216,9 +217,10 @@ class Projector(Grid):
     def _at_once(self, velocity: Sequence[Any], factor: float) -> Solution | None:
         """A projection whose source nothing keeps: its residual is that of the velocity, as far as it is small enough.
 
-        A velocity has more rounding than a pressure where there is little to remove.
+        A velocity has more rounding than a pressure where there is little to remove. For a device one of the host goes
+        there and back.
         """
-        passes = self._passes
+        passes, backend, there = self._passes, self.solver.local_backend, velocity
         if self._pause:
             self._pause -= 1
             return None
@@ -226,21 +228,32 @@ class Projector(Grid):
             return None
 
         def fill(p: Any, source: Reduction) -> bool:
-            if fits := bool(passes.takes(p, velocity)):
-                passes.divergence(-1.0 / factor, velocity, p, self._walls, source)
+            nonlocal there
+            if not backend.on_host:
+                with suppress(ResourceError, MemoryError):
+                    there = passes.copies(velocity)
+            if fits := bool(passes.takes(p, there)):
+                passes.divergence(-1.0 / factor, there, p, self._walls, source)
             return fits
 
         def take(p: Any, left: Reduction) -> None:
-            passes.subtract_gradient(factor, p, velocity, (), left)
+            passes.subtract_gradient(factor, p, there, (), left)
 
         def undo(p: Any) -> None:
-            passes.subtract_gradient(-factor, p, velocity, ())
+            passes.subtract_gradient(-factor, p, there, ())
             self._pause = PAUSE
 
         def apply(p: Any) -> Any:
             return -self.divergence(*self.gradient(p))
 
-        return solve_in_place(self.solver, fill, take, undo, apply)
+        found = solve_in_place(self.solver, fill, take, undo, apply)
+        if found is None or there is velocity:
+            return found
+        with backend.in_use():
+            for copy, faces in zip(there, velocity, strict=True):
+                backend.copy_to(copy, faces)
+            p = backend.to_host(found.u)
+        return replace(found, u=p, problem=replace(found.problem, f=SourceOf(partial(apply, p))))
 
     def _let_out(self, velocity: Sequence[Any], p: Any, factor: float, links: Sequence[Any], light: Any) -> None:
         """At outflow the half cell has its own 1/ρ, in the place of that of the next link, which a pass has taken."""

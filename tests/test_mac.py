@@ -14,6 +14,7 @@ import runpy
 from dataclasses import replace
 from itertools import product
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -236,6 +237,25 @@ def test_a_source_that_nothing_keeps_has_the_same_projection(pair: tuple[str, ..
         f, found = here(other.problem.f.values), here(solution.problem.f.values)
         assert most([found - f]) <= 100 * EPS * most([f])
         np.testing.assert_array_equal(here(pickle.loads(pickle.dumps(solution)).problem.f.values), found)
+        if name == "gpu":
+            # Arrays of NumPy, of any layout, go to the device and back.
+            copies = tuple(map(np.asfortranarray, before))
+            same = projector.project(copies, **data)
+            assert {type(each) for each in (*copies, same.u, same.problem.f.values)} == {np.ndarray}
+            for one, twin in zip((*copies, same.u), (*velocity, solution.u), strict=True):
+                np.testing.assert_array_equal(one, twin)
+            np.testing.assert_allclose(same.problem.f.values, found, rtol=0, atol=4 * EPS * most([found]))
+
+
+@pytest.mark.usefixtures("backends_by_name")
+def test_a_velocity_that_a_device_has_no_room_for_stays_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    projector, full = mac.Projector((9, 8), backend="gpu"), mac.Projector((9, 8), backend="gpu")
+    monkeypatch.setattr(full._passes, "copies", Mock(side_effect=MemoryError))
+    velocity, other = (tuple(map(np.copy, rough(projector, 1))) for _ in range(2))
+    there, here = projector.project(velocity), full.project(other)
+    assert isinstance(there.problem.f, SourceOf) and not isinstance(here.problem.f, SourceOf)
+    for one, twin in zip((*velocity, there.u), (*other, here.u), strict=True):
+        np.testing.assert_allclose(one, twin, rtol=0, atol=100 * EPS)
 
 
 def test_a_velocity_of_rounding_is_certified_by_its_pressure(name: Any) -> None:

@@ -35,6 +35,12 @@ class GpuStaggered:
         held = all(map(self._backend.runtime.holds, (cells, *velocity)))
         return held and self._cells.fits(self._backend.dtype, cells, velocity)
 
+    def copies(self, velocity: Sequence[Any]) -> Sequence[Any]:
+        """Copies on the device; the arrays themselves, if any of them is there already."""
+        if any(map(self._backend.runtime.holds, velocity)):
+            return velocity
+        return tuple(map(self._backend.brought, velocity))
+
     def divergence(
         self, factor: float, velocity: Sequence[Any], out: Any, walls: int, result: Result | None = None
     ) -> None:
