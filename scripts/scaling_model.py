@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of docs/performance.md that says what many GPUs should take: `python scripts/scaling_model.py` prints it.
+"""The table of docs/performance-ranks.md that says what many GPUs should take: `python scripts/scaling_model.py` prints it.
 
 What one GPU takes is measured: the times of whole solves and of Jacobi loops in the same document.
 """

@@ -103,4 +103,4 @@ def test_more_ranks_than_planes_are_refused() -> None:
 
 def test_the_table_of_the_document_is_that_of_the_model() -> None:
     """Where this fails, put in what ``python scripts/scaling_model.py`` prints."""
-    assert "\n".join(scaling_model.lines()) in (ROOT / "docs/performance.md").read_text("utf-8")
+    assert "\n".join(scaling_model.lines()) in (ROOT / "docs/performance-ranks.md").read_text("utf-8")
