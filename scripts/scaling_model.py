@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of docs/performance-ranks.md that says what many GPUs should take: `python scripts/scaling_model.py` prints it.
+"""The model of many GPUs in docs/performance-ranks.md: `python scripts/scaling_model.py` prints its table.
 
 What one GPU takes is measured: the times of whole solves and of Jacobi loops in the same document.
 """

@@ -61,30 +61,50 @@ class Sparse:
 
     def within(self, block: Block) -> tuple[tuple[Indices, ...], Values]:
         """The index in a block of the array of those that lie in it, and their values."""
-        row = int(np.prod(self.shape[1:]))
-        first, last = np.searchsorted(self.nodes, (block[0][0] * row, block[0][1] * row))
-        numbers, values = np.unravel_index(self.nodes[first:last], self.shape), self.values[first:last]
-        if any(ends != (0, count) for ends, count in zip(block[1:], self.shape[1:], strict=True)):
+        among, _ = self._rows(block)
+        numbers, values = np.unravel_index(self.nodes[among], self.shape), self.values[among]
+        if not self._has_whole_rows(block):
             here = np.ones(values.size, dtype=bool)
             for places, (start, stop) in zip(numbers[1:], block[1:], strict=True):
                 here &= (places >= start) & (places < stop)
             numbers, values = tuple(places[here] for places in numbers), values[here]
         return tuple(places - start for places, (start, _) in zip(numbers, block, strict=True)), values
 
+    def _rows(self, block: Block) -> tuple[slice, int]:
+        """The values that lie in the rows of a block along the first axis, and the place of the first node there."""
+        row = int(np.prod(self.shape[1:]))
+        first, last = np.searchsorted(self.nodes, (block[0][0] * row, block[0][1] * row))
+        return slice(int(first), int(last)), block[0][0] * row
+
+    def _has_whole_rows(self, block: Block) -> bool:
+        return all(ends == (0, count) for ends, count in zip(block[1:], self.shape[1:], strict=True))
+
+    def _placed(self, xp: ModuleType, array: Any, block: Block) -> tuple[Any, Any, Values]:
+        """An array of the module xp on a block, or a view of it in one axis; its index of the values there; and these.
+
+        One number for each place is found, and brought to a device, in a fraction of the time that one for each axis
+        takes.
+        """
+        if self._has_whole_rows(block) and array.flags.c_contiguous:
+            among, before = self._rows(block)
+            return array.reshape(-1), xp.asarray(self.nodes[among] - before), self.values[among]
+        where, values = self.within(block)
+        return array, tuple(map(xp.asarray, where)), values
+
     def add(self, xp: ModuleType, array: Any, block: Block) -> None:
         """Add the values to those of an array of the module xp on a block."""
-        where, values = self.within(block)
-        array[tuple(map(xp.asarray, where))] += xp.asarray(values)
+        array, where, values = self._placed(xp, array, block)
+        array[where] += xp.asarray(values)
 
     def scale(self, xp: ModuleType, array: Any, block: Block) -> None:
         """Multiply those of such an array by the values."""
-        where, values = self.within(block)
-        array[tuple(map(xp.asarray, where))] *= xp.asarray(values)
+        array, where, values = self._placed(xp, array, block)
+        array[where] *= xp.asarray(values)
 
     def write(self, xp: ModuleType, array: Any, block: Block, value: float | None = None) -> None:
         """Write the values, or one for all, into such an array."""
-        where, values = self.within(block)
-        array[tuple(map(xp.asarray, where))] = xp.asarray(values) if value is None else value
+        array, where, values = self._placed(xp, array, block)
+        array[where] = xp.asarray(values) if value is None else value
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def charges(
             for name, given in (("f", problem.f), ("c", problem.c))
         )
         out += lost * (f - c * u)
-    volumes = np.broadcast_to(surface.lattice.volumes(), surface.shape)[np.unravel_index(rows.nodes, surface.shape)]
+    volumes = surface.lattice.volumes_at(np.unravel_index(rows.nodes, surface.shape))
     volumes = volumes * np.prod([line.spacing for line in problem.lattice.axes]) * problem.lattice.turn
     conductance = surface.conductance[ends]
     each = conductance * (surface.given[ends] - u[row])

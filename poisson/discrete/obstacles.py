@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from poisson.discrete.beside import Sparse
 from poisson.discrete.cut_volumes import CutVolumes, Piece, corners, cut_volumes
 from poisson.errors import CaseError
+from poisson.problem.arrays import host
 from poisson.problem.bodies import NEUMANN, ROBIN, Body
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import may_absorb
@@ -75,11 +76,11 @@ class Obstacles:
         """The term of the surfaces in c at the nodes, in 1/L²."""
         return self._on_nodes(self.alpha)
 
-    def flows_of(self, bodies: Sequence[Body], u: NDArray[Any], block: Block) -> dict[str, float]:
+    def flows_of(self, bodies: Sequence[Body], u: Any, block: Block) -> dict[str, float]:
         """∫ −a ∂u/∂n over the surface of each body, with the normal into it, in U·L^(d−2), as the equations balance it.
 
         By the names of all `bodies` of the problem that have such a flow. `u`: on a block of the nodes, whose control
-        volumes count.
+        volumes count; an array of NumPy or CuPy.
         """
         here = np.ones(self.open.body.size, dtype=bool)
         block = block[-self.lattice.dimension :]
@@ -87,7 +88,8 @@ class Obstacles:
             here &= (index >= start) & (index < stop)
         places = tuple(index[here] - start for index, (start, _) in zip(self.open.cut, block, strict=True))
         flow = np.zeros(self.open.body.size)
-        flow[here] = self.alpha[here] * u.reshape([stop - start for start, stop in block])[places] - self.g[here]
+        on_block = u.reshape([stop - start for start, stop in block])
+        flow[here] = self.alpha[here] * host(on_block[places]).astype(np.float64, copy=False) - self.g[here]
         own = [(number, body.name) for number, body in enumerate(bodies, start=1) if body.kind in KINDS]
         return {name: float(flow[self.open.body == number].sum()) for number, name in own}
 

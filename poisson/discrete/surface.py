@@ -214,7 +214,7 @@ class Surface:
 
     def energy(self, u: NDArray[Any]) -> float:
         """∫ a (∂u/∂x)² between the surfaces with given values and the nodes beside them."""
-        volumes = np.broadcast_to(self.lattice.volumes(), self.shape).ravel()[self.cuts.node]
+        volumes = self.lattice.volumes_at(np.unravel_index(self.cuts.node, self.shape))
         jumps = u.ravel()[self.cuts.node] - self.given
         cell = np.prod(self.problem.lattice.spacing) * self.problem.lattice.turn
         return float((volumes * self.conductance * jumps**2).sum() * cell)

@@ -213,6 +213,13 @@ class Lattice:
             values = self.along(axis, line.widths[start:stop] if slowest else line.widths) * values
         return values
 
+    def volumes_at(self, index: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        """`volumes` at some nodes, by their numbers along each axis of an array, the slowest first."""
+        values = np.ones(index[0].shape)
+        for line, numbers in zip(self.axes, reversed(index), strict=True):
+            values = line.widths[numbers] * values
+        return values
+
     def volumes_in(self, block: Sequence[tuple[int, int]], xp: ModuleType = np) -> Any:
         """`volumes` in a range of nodes along each axis of an array, the slowest first, as an array of xp."""
         values = xp.ones((1,) * self.dimension)

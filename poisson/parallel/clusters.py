@@ -38,9 +38,9 @@ class DistributedClusters(ClusterOperations):
         here, xp = self._across.here, local.array_module
         self._here = local.bind(here)
         self._work = local.empty(clusters.lattice.array_shape)
-        first = here.nodes[here.starts[:-1]]
-        self._first = tuple(xp.asarray(index) for index in np.unravel_index(first, clusters.lattice.array_shape))
-        volumes = np.broadcast_to(clusters.lattice.volumes(), clusters.lattice.array_shape).ravel()[first]
+        first = np.unravel_index(here.nodes[here.starts[:-1]], clusters.lattice.array_shape)
+        self._first = tuple(xp.asarray(index) for index in first)
+        volumes = clusters.lattice.volumes_at(first)
         self._scales = xp.asarray(self._across.factors[self._across.numbers] / volumes)
         self._numbers = xp.asarray(self._across.numbers)
         rank, size = backend.communicator.rank, backend.communicator.size

@@ -154,8 +154,9 @@ def _of_bodies(setup: Setup, solved: Solved, result: SolveResult, u: Any, surfac
         totals = discretisation.total(*found.values())
         origin |= {f"{CHARGE}{name}": charge for name, charge in zip(found, totals, strict=True)}
     if surface.obstacles:
-        on_own = np.asarray(backend.to_host(result.u)[operator.lattice.owned], dtype=np.float64)
-        found = surface.obstacles.flows_of(problem.bodies, on_own, discretisation.ranges)
+        with backend.ordered():
+            values = backend.view(result.u) if backend.views else backend.to_host(result.u)
+            found = surface.obstacles.flows_of(problem.bodies, values[operator.lattice.owned], discretisation.ranges)
         totals = discretisation.total(*found.values())
         origin |= {f"{FLUX}{name}": flow for name, flow in zip(found, totals, strict=True)}
     divided, every = operator.lattice.divided, (1,) * operator.dimension
