@@ -17,7 +17,7 @@ from support.problems import SINE, WALLS, make_case
 from poisson import backends
 from poisson.errors import BackendFailed, CaseError, IncompatibleSource
 from poisson.problem.problem import Problem
-from poisson.run import outcome
+from poisson.run import outcome, run
 from poisson.run.run import go_on
 from poisson.run.solver import Solver
 
@@ -255,7 +255,10 @@ def test_a_large_u_that_goes_to_a_file_alone_stays_on_the_device(method: str, mo
         go_on(case, None, keep=kept.append)
     go_on(case, None, keep=kept.append, appraise=lambda *_: None)
     assert [backend.runtime.holds(each.u) for backend, each in zip(made, kept, strict=True)] == [False, True, False]
-    first, second, _ = kept
+    monkeypatch.setattr(run, "on_device", lambda u: True)
+    go_on(case, None, keep=kept.append)
+    first, second, _, last = kept
+    np.testing.assert_array_equal(last.u.get(), first.u)
     np.testing.assert_array_equal(second.u, first.u)
     assert (second.residual, second.error) == (first.residual, first.error)
     for name, values in first.fields.items():
@@ -271,5 +274,5 @@ def test_a_device_that_fails_while_its_values_are_written_is_one_line() -> None:
     def keep(solution: Any) -> None:
         raise OutOfOrder("cudaErrorIllegalAddress: an illegal memory access was encountered")
 
-    with pytest.raises(BackendFailed, match="the GPU has failed .*cudaErrorIllegalAddress"):
+    with pytest.raises(BackendFailed, match=r"the GPU has failed .*cudaErrorIllegalAddress"):
         go_on(make_case(SINE, WALLS, (9, 9)), None, keep=keep)
