@@ -6,7 +6,6 @@ without a copy as a rule; one on a device stays there until the library of that 
 """
 
 from array import array
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -21,9 +20,6 @@ NUMPY = ("__array__", "__array_interface__", "__array_struct__")
 REAL = "fiu"
 """Kinds of types of NumPy: float, integer and unsigned."""
 PROTOCOLS = (CUDA, *NUMPY, "__dlpack__")
-
-BROUGHT_BYTES = 1 << 22
-"""The bytes of an array on a device that a thread brings at once."""
 
 _HOST = (1, 3, 11)
 """The device types of DLPack for memory of the host, and for host memory that a device reaches too (CUDA, ROCm)."""
@@ -47,34 +43,11 @@ def of_device(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in ("cupy", "cupy_backends")
 
 
-class InPieces:
-    """An array on a device, whose pieces come to the host as they are asked for, by several threads at a time.
-
-    `values`: the array. `bring`: copies a piece of it to an array of NumPy.
-    """
-
-    def __init__(self, values: Any, bring: Callable[[Any, NDArray[Any]], None]) -> None:
-        self.shape, self.ndim, self.dtype, self.nbytes = values.shape, values.ndim, values.dtype, values.nbytes
-        self._values, self._bring = values, bring
-
-    def __getitem__(self, index: Any) -> NDArray[Any]:
-        piece = self._values[index]
-        found = np.empty(piece.shape, piece.dtype)
-        rows = max(1, BROUGHT_BYTES * len(piece) // piece.nbytes)
-        for start in range(0, len(piece), rows):
-            self._bring(piece[start : start + rows], found[start : start + rows])
-        return found
-
-    def get(self) -> NDArray[Any]:
-        """All of it."""
-        return self[...]
-
-
 def on_device(given: Any) -> bool:
     """Whether an array is where NumPy cannot read it."""
     if isinstance(given, np.ndarray):
         return False
-    if type(given) in PLAIN or isinstance(given, InPieces) or _has(given, CUDA):
+    if type(given) in PLAIN or _has(given, CUDA):
         return True
     return _has(given, "__dlpack_device__") and int(given.__dlpack_device__()[0]) not in _HOST
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poisson.backends.base import Backend
 from poisson.backends.gpu.failures import failure
@@ -26,7 +25,6 @@ from poisson.output import checkpoint, locks
 from poisson.output.checkpoint import Saved
 from poisson.output.record import AGAIN, SIGNAL, Performance
 from poisson.parallel.communicator import Communicator
-from poisson.problem.arrays import InPieces, on_device
 from poisson.problem.problem import Problem
 from poisson.run import interrupts
 from poisson.run.checkpoints import Checkpoints
@@ -199,7 +197,7 @@ def _solve(
             if case is not None:
                 solution = replace(solution, case_text=case.text, units=case.output.units)
             if keep is not None:
-                _kept(keep, solution, solver.local_backend)
+                _kept(keep, solution)
             if checkpoints is not None and solution.status.success and solver.ranks.speaks:
                 checkpoints.remove()
         numbers = [int(number) for (number,) in solver.ranks.communicator.allgather([pressed.number])]
@@ -212,16 +210,11 @@ def _solve(
         raise Interrupted(solution, getattr(interrupt, "number", signal.SIGINT)) from None
 
 
-def _kept(keep: Keep, solution: Solution, backend: Backend) -> None:
-    def bring(values: Any, out: NDArray[Any]) -> None:
-        with backend.in_use():
-            backend.copy_to(values, out)
-
-    u: Any = InPieces(solution.u, bring) if on_device(solution.u) else solution.u
+def _kept(keep: Keep, solution: Solution) -> None:
     try:
-        keep(replace(solution, u=u))
+        keep(solution)
     except Exception as error:
-        # The device is read only now.
+        # The values may be read from a device only now.
         if (found := failure(error)) is not None:
             raise found from error
         raise

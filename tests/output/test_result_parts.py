@@ -25,7 +25,6 @@ from poisson.mesh.lattice import Lattice
 from poisson.output import description, hdf5, parts, result, xdmf
 from poisson.output.checksum import Contribution, joined
 from poisson.output.record import Span
-from poisson.problem import arrays
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem
 from poisson.run.solution import Solution
@@ -213,21 +212,13 @@ class OnDevice:
         return self._values.copy()
 
 
-@pytest.mark.parametrize("brought", [False, True])
 def test_what_is_on_a_device_is_read_in_pieces_by_the_threads_that_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brought: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"LARGE_BYTES": 1, "PIECE_BYTES": 999, "processors": lambda: 3}.items():
         monkeypatch.setattr(parts, name, value)
-    monkeypatch.setattr(arrays, "BROUGHT_BYTES", 700)
     solution, read = large((20, 30, 40)), set[int]()
-
-    def bring(values: Any, out: Any) -> None:
-        assert out.nbytes <= 700
-        read.add(threading.get_ident())
-        out[...] = values
-
-    there: Any = arrays.InPieces(solution.u, bring) if brought else OnDevice(solution.u, read)
+    there: Any = OnDevice(solution.u, read)
     result.save(tmp_path / "host.h5", solution)
     result.save(tmp_path / "device.h5", replace(solution, u=there))
     assert contents(tmp_path / "device.h5") == contents(tmp_path / "host.h5")
