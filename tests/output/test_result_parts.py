@@ -195,36 +195,6 @@ def test_a_large_result_of_one_process_is_written_in_runs_by_threads(
     assert sorted(os.listdir(old.parent)) == ["old.h5", "small.h5", "small.xmf"]
 
 
-class OnDevice:
-    """An array that NumPy cannot read."""
-
-    __cuda_array_interface__ = ()
-
-    def __init__(self, values: Any, read: set[int]) -> None:
-        self._values, self._read = values, read
-        self.shape, self.ndim, self.dtype, self.nbytes = values.shape, values.ndim, values.dtype, values.nbytes
-
-    def __getitem__(self, index: Any) -> "OnDevice":
-        return OnDevice(self._values[index], self._read)
-
-    def get(self) -> Any:
-        self._read.add(threading.get_ident())
-        return self._values.copy()
-
-
-def test_what_is_on_a_device_is_read_in_pieces_by_the_threads_that_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"LARGE_BYTES": 1, "PIECE_BYTES": 999, "processors": lambda: 3}.items():
-        monkeypatch.setattr(parts, name, value)
-    solution, read = large((20, 30, 40)), set[int]()
-    there: Any = OnDevice(solution.u, read)
-    result.save(tmp_path / "host.h5", solution)
-    result.save(tmp_path / "device.h5", replace(solution, u=there))
-    assert contents(tmp_path / "device.h5") == contents(tmp_path / "host.h5")
-    assert len(read) > 1 and threading.main_thread().ident not in read
-
-
 def test_a_solve_on_several_ranks_has_the_file_of_one(tmp_path: Path) -> None:
     problem = Problem.on_box((17, 12, 9), f="x*y - z", a="1 + z", exact="x + y*z", boundary=0.0, title="A test")
     asked: dict[str, Any] = {"backend": "numpy", "fields": ["f", "a", "residual", "error", "gradient", "flux", "E"]}
