@@ -78,8 +78,8 @@ def bench(
         tuple(rows),
         (
             "first: with no kernel compiled before; start: Python, imports, reading and checking; kernels: awaited by",
-            "the solve; file, disk: with the sync; exit: after the last word; disk: a plain write of as many bytes;",
-            f"medians of {quantity(repeats, 'run')}",
+            "the solve; file, disk: with the sync; exit: after the last word; disk: a plain write of as many bytes",
+            f"by as many threads; medians of {quantity(repeats, 'run')}",
         ),
     )
 
