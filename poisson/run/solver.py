@@ -327,6 +327,11 @@ class Solver(SetupView):
         """Solve, from a checkpoint on and with others on the way, without a word of the end or of concerns.
 
         `bodies`: the same bodies with other values. `stays`: whether a large u may stay on a device.
+
+        Examples
+        --------
+        >>> poisson.Solver(poisson.Problem.on_box((33, 33), f=1.0)).keep_on(None, None, lambda: False).status
+        <Status.CONVERGED: 'converged'>
         """
         return self._solve_somewhere(Call({"f": f}, None, observer, interrupted, checkpoints, bodies, stays))
 
@@ -435,10 +440,8 @@ class Solver(SetupView):
         discretisation = self._loader.fill(discretisation)
         times = {"setup": time.perf_counter() - began + self._seconds}
         self._seconds = 0.0
-        origin = provenance(setup, ranks, started)
-        origin |= {f"{POTENTIAL}{name}": value for name, value in potentials.items()}
-        stopping = setup.stopping
-        asked = ranks.interrupted(interrupted)
+        origin = provenance(setup, ranks, started) | {f"{POTENTIAL}{name}": u for name, u in potentials.items()}
+        stopping, asked = setup.stopping, ranks.interrupted(interrupted)
         begun, between = None, lambda iterate: asked()
         if checkpoints:
             begun = checkpoints.begun
