@@ -8,7 +8,6 @@ all the rest that help needs.
 """
 
 import difflib
-import gc
 import inspect
 import json
 import keyword
@@ -30,6 +29,7 @@ from poisson.cli.terms import (
     complain,
     messages,
     say,
+    search_for_garbage,
     streams,
 )
 from poisson.errors import PoissonError
@@ -195,7 +195,7 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
             return EXIT_OK
         request = _bind(command, rest)
         if command not in ("solve", "info"):
-            gc.enable()  # see `poisson.__main__`
+            search_for_garbage()
         with messages(quiet=getattr(request, "quiet", False)):
             if not isinstance(request, SharedInvocation):
                 if communicator.size > 1:

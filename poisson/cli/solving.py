@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import os
 import time
@@ -27,6 +26,7 @@ from poisson.cli.terms import (
     overrides,
     rank_count,
     say,
+    search_for_garbage,
 )
 from poisson.errors import CaseError, FileChoice, OutputError
 from poisson.parallel.communicator import Communicator
@@ -117,7 +117,7 @@ class Solve:
                 result.check(file, size, overwrite=self.overwrite)
                 held.enter_context(locks.reserved(file))
                 concerns = _concerns(case)
-        gc.enable()  # see `poisson.__main__`
+        search_for_garbage()
         saved = run.found(case, communicator) if self.resume else None
         if saved is not None and saved.complete:
             return self._complete(saved, journal)

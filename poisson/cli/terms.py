@@ -3,6 +3,7 @@
 
 import contextlib
 import difflib
+import gc
 import io
 import json
 import logging
@@ -83,6 +84,14 @@ class _Messages(logging.Handler):
                 murmur(text)
             else:
                 complain(f"{record.levelname.lower()}: {text}")
+
+
+def search_for_garbage() -> None:
+    """Turn on what `poisson.__main__` has turned off, for what comes: the first searches would go through all that was
+    loaded, a tenth of a small command."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def say(text: str) -> None:

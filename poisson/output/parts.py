@@ -27,6 +27,7 @@ from poisson.output.checksum import Contribution, joined
 from poisson.output.record import HeldPart, Record, Span
 from poisson.output.sink import keeping
 from poisson.parallel.communicator import Communicator, Serial
+from poisson.problem.arrays import on_device
 
 Value = TypeVar("Value")
 Ended = tuple[Value, BaseException | None]
@@ -182,8 +183,8 @@ class Parts:
                 _begin_to_store(handle, place + start, written)
             return contribution.bytes, contribution.value(self._length(name)), Span.joined(spans)
 
-        # Ranks are threads enough, and what stays in a file or on a device is read by one.
-        alone = self._communicator.size == 1 and isinstance(values, np.ndarray)
+        # Ranks are threads enough, and what stays in a file is read by one.
+        alone = self._communicator.size == 1 and (isinstance(values, np.ndarray) or on_device(values))
         return over_slabs((len(runs),), put, processors() if alone else 1, RUNS_AT_ONCE)
 
     def shape(self, name: str) -> tuple[int, ...]:

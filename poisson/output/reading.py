@@ -29,6 +29,7 @@ from poisson.output.hdf5 import (
     DATA_CHECKSUM,
     FORMAT,
     FORMAT_VERSION,
+    PAGE_BYTES,
     POINTS,
     VTK,
     Damaged,
@@ -255,8 +256,13 @@ def opened(path: Path) -> Iterator[h5py.File]:
         if not h5py.is_hdf5(path):
             raise OutputError(f"{path}: not an HDF5 file; give a result of 'poisson solve'")
         require_heaps(path)
+        access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+        access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
         # Where the disk knows no locks, there are none to wait for.
-        with h5py.File(path, "r", locking="best-effort") as file:
+        access.set_file_locking(True, True)
+        # A part of large values is read by itself, where HDF5 would read 64 kB around each of its rows.
+        access.set_sieve_buf_size(PAGE_BYTES)
+        with h5py.File(h5py.h5f.open(os.fsencode(path), h5py.h5f.ACC_RDONLY, access)) as file:
             _check_format(path, file)
             yield file
 

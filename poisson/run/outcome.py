@@ -19,6 +19,7 @@ from poisson.case.settings import VECTORS
 from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
 from poisson.mesh.system import RADIUS
+from poisson.output.parts import LARGE_BYTES
 from poisson.output.record import CHARGE, FLUX, FORCES, ErrorNorms, all_finite, machine
 from poisson.problem.arrays import brought
 from poisson.problem.arrays import host as brought_to_host
@@ -55,6 +56,7 @@ class Solved(NamedTuple):
     # How long what took, and how the solution comes about, as far as that is known.
     times: Mapping[str, float] = MappingProxyType({})
     origin: Mapping[str, str | int | float] = MappingProxyType({})
+    stays: bool = False  # Whether u may stay on a device where it is written in runs.
 
 
 class WithForces(Mapping[str, Any]):
@@ -97,7 +99,7 @@ class WithForces(Mapping[str, Any]):
 
 def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
     """The solution, its residual recomputed in float64, with those of the fields asked for that there are."""
-    problem, discretisation, result, _, times, origin = solved
+    problem, discretisation, result, _, times, origin, _ = solved
     names, ranks, stopping = request.fields, request.ranks, setup.stopping
     wanted = names and tuple(name for name in names if name != "error" or problem.exact is not None)
     backend, operator = setup.backend, setup.operator
@@ -263,7 +265,8 @@ def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple
             backend.copy_to(result.u, out.reshape(result.u.shape) if out.ndim == 1 else out)
             backend.synchronize()
         return out, result
-    there = backend.on_host or _on_device(problem)
+    large = math.prod(problem.lattice.array_shape) * backend.dtype.itemsize >= LARGE_BYTES
+    there = backend.on_host or _on_device(problem) or (solved.stays and large)
     given = (problem.f, problem.initial)
     if ranks.division and any(isinstance(field, PartField) and field.on_devices for field in given):
         values = backend.view(result.u)[lattice.owned]

@@ -16,6 +16,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from poisson.backends.base import Backend
+from poisson.backends.gpu.failures import failure
 from poisson.backends.ledger import Ledger
 from poisson.case import Case
 from poisson.discrete.share import agreed
@@ -187,7 +188,8 @@ def _solve(
     solution: Solution | None = None
     try:
         with interrupts.Noted() as pressed:
-            bare = solver.keep_on(checkpoints, observer, pressed)
+            # What goes to a file alone goes there from the device.
+            bare = solver.keep_on(checkpoints, observer, pressed, stays=keep is not None and appraise is None)
             times = dict(bare.times)
             times["solve"] += checkpoints.seconds if checkpoints else 0.0
             ended = {SIGNAL: signal.Signals(pressed.number).name} if pressed() else {}
@@ -195,7 +197,7 @@ def _solve(
             if case is not None:
                 solution = replace(solution, case_text=case.text, units=case.output.units)
             if keep is not None:
-                keep(solution)
+                _kept(keep, solution)
             if checkpoints is not None and solution.status.success and solver.ranks.speaks:
                 checkpoints.remove()
         numbers = [int(number) for (number,) in solver.ranks.communicator.allgather([pressed.number])]
@@ -206,6 +208,16 @@ def _solve(
         if solution is None:
             raise
         raise Interrupted(solution, getattr(interrupt, "number", signal.SIGINT)) from None
+
+
+def _kept(keep: Keep, solution: Solution) -> None:
+    try:
+        keep(solution)
+    except Exception as error:
+        # The values may be read from a device only now.
+        if (found := failure(error)) is not None:
+            raise found from error
+        raise
 
 
 def _measured(

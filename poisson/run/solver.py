@@ -60,6 +60,7 @@ class Call(NamedTuple):
     interrupted: Callable[[], bool] | None = None  # Without it Ctrl-C ends the solve.
     checkpoints: Checkpoints | None = None
     bodies: tuple[Body, ...] = ()  # The same bodies with other values.
+    stays: bool = False  # Whether a large u may stay on a device.
 
 
 class Solver(SetupView):
@@ -321,17 +322,18 @@ class Solver(SetupView):
         f: Data | None = None,
         *,
         bodies: tuple[Body, ...] = (),
+        stays: bool = False,
     ) -> Solution:
         """Solve, from a checkpoint on and with others on the way, without a word of the end or of concerns.
 
-        `bodies`: the same bodies with other values.
+        `bodies`: the same bodies with other values. `stays`: whether a large u may stay on a device.
 
         Examples
         --------
         >>> poisson.Solver(poisson.Problem.on_box((33, 33), f=1.0)).keep_on(None, None, lambda: False).status
         <Status.CONVERGED: 'converged'>
         """
-        return self._solve_somewhere(Call({"f": f}, None, observer, interrupted, checkpoints, bodies))
+        return self._solve_somewhere(Call({"f": f}, None, observer, interrupted, checkpoints, bodies, stays))
 
     def _solve_somewhere(self, call: Call) -> Solution:
         """Solve where the solver is set up, and on the next backend where that fails and ``auto`` had chosen it."""
@@ -438,10 +440,8 @@ class Solver(SetupView):
         discretisation = self._loader.fill(discretisation)
         times = {"setup": time.perf_counter() - began + self._seconds}
         self._seconds = 0.0
-        origin = provenance(setup, ranks, started)
-        origin |= {f"{POTENTIAL}{name}": value for name, value in potentials.items()}
-        stopping = setup.stopping
-        asked = ranks.interrupted(interrupted)
+        origin = provenance(setup, ranks, started) | {f"{POTENTIAL}{name}": u for name, u in potentials.items()}
+        stopping, asked = setup.stopping, ranks.interrupted(interrupted)
         begun, between = None, lambda iterate: asked()
         if checkpoints:
             begun = checkpoints.begun
@@ -470,7 +470,7 @@ class Solver(SetupView):
             self._loader.solved(result.u)
         if result.instead:
             origin["method"] = setup.described_with(result.instead)
-        solution = finish(request, setup, Solved(problem, discretisation, result, call.out, times, origin))
+        solution = finish(request, setup, Solved(problem, discretisation, result, call.out, times, origin, call.stays))
         times["finish"] = time.perf_counter() - ended
         return solution if ranks.size == 1 else replace(solution, times=ranks.slowest(times))
 

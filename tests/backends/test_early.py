@@ -25,6 +25,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr(gpu, "_process", None)
     monkeypatch.setattr(early, "find_spec", lambda name: name)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
 
     def asks(name: str, status: int = 0) -> object:
         return lambda *arguments: found.append(name) or status
@@ -47,6 +48,19 @@ def test_the_driver_starts_and_the_first_gpu(asked: list[str]) -> None:
     begun()
     assert asked == ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]
     assert gpu._process == os.getpid()
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("4", "4")])
+def test_one_queue_leads_to_the_gpu_unless_the_user_says_how_many(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, given: str | None, expected: str
+) -> None:
+    """Before the driver looks."""
+    name, found = "CUDA_DEVICE_MAX_CONNECTIONS", list[str | None]()
+    os.environ.pop(name, None)
+    os.environ |= {name: given} if given else {}
+    monkeypatch.setattr(early.ctypes.CDLL(""), "cuInit", lambda flags: found.append(os.environ.get(name)) or 0)
+    begun()
+    assert found == [expected]
 
 
 def test_nothing_is_begun_without_cupy(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 """`bench command`: the parts of whole commands add up, and what ends a command is told in its words."""
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 
 from poisson.cli import main
 from poisson.errors import PoissonError
@@ -23,6 +25,11 @@ def test_the_parts_of_commands_add_up(tmp_path: Path, capsys: pytest.CaptureFixt
         assert sum(row[part] for part in PARTS) == pytest.approx(row["seconds"])
         assert row["bytes"] > 8 * 9 * 8 * 7
     assert list(tmp_path.iterdir()) == []
+
+
+def test_asv_follows_each_part_of_the_first_and_later_commands() -> None:
+    _, parts, runs = runpy.run_path(str(ROOT / "scripts/asv/benchmarks/rows.py"))["Commands"].params
+    assert set(parts) == {"seconds", *PARTS, "disk"} - {"kernels"} and runs == ["first", "later"]
 
 
 def test_a_command_that_fails_says_why(tmp_path: Path) -> None:

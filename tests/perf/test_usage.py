@@ -195,8 +195,8 @@ def test_few_operations_of_a_loop_with_a_warm_up_are_timed(monkeypatch: pytest.M
     """Where kernels are compiled in the first loop, its time does not tell what a few calls of them take."""
     keep_on, found = Solver.keep_on, list[float]()
 
-    def slow_at_first(solver: Solver, *given: Any) -> Any:
-        solution = keep_on(solver, *given)
+    def slow_at_first(solver: Solver, *given: Any, **more: Any) -> Any:
+        solution = keep_on(solver, *given, **more)
         seconds = 0.125 if found else 8.0
         found.append(seconds)
         return dataclasses.replace(solution, times={**solution.times, "solve": seconds})
@@ -226,11 +226,11 @@ def test_a_failure_of_the_second_solve_keeps_the_result(
 ) -> None:
     keep_on, made = Solver.keep_on, []
 
-    def fails(solver: Solver, *given: Any) -> Any:
+    def fails(solver: Solver, *given: Any, **more: Any) -> Any:
         made.append(solver)
         if len(made) > 1:
             raise ResourceError("too little memory")
-        return keep_on(solver, *given)
+        return keep_on(solver, *given, **more)
 
     monkeypatch.setattr(Solver, "keep_on", fails)
     solution = go_on(load(ROOT / "cases/unit_square.toml", CASE), None, appraise=appraise)

@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import emulated
 from support.devices import OnDevice
+from support.problems import SINE, WALLS, make_case
 
-from poisson.errors import CaseError, IncompatibleSource
+from poisson import backends
+from poisson.errors import BackendFailed, CaseError, IncompatibleSource
 from poisson.problem.problem import Problem
+from poisson.run import outcome
+from poisson.run.run import go_on
 from poisson.run.solver import Solver
 
 pytestmark = pytest.mark.usefixtures("backends_by_name")
@@ -236,3 +241,35 @@ def test_the_memory_of_a_solver_goes_with_it(precision: str) -> None:
         assert setup() is None and kept.shape == (5, 9, 16)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("method", ["fft", "cg"])
+def test_a_large_u_that_goes_to_a_file_alone_stays_on_the_device(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the bits that it has on the host, and the same residual, error and fields; to be timed, it does not."""
+    made: list[Any] = []
+    monkeypatch.setattr(backends, "create", lambda name, dtype, threads=0: made.append(emulated(dtype)) or made[-1])
+    settings = (f"solver.method={method}", "run.backend=gpu", 'output.fields=["error", "residual"]')
+    case, kept = make_case(SINE, WALLS, (17, 9), overrides=settings), list[Any]()
+    for large in (1 << 25, 1):
+        monkeypatch.setattr(outcome, "LARGE_BYTES", large)
+        go_on(case, None, keep=kept.append)
+    go_on(case, None, keep=kept.append, appraise=lambda *_: None)
+    assert [backend.runtime.holds(each.u) for backend, each in zip(made, kept, strict=True)] == [False, True, False]
+    first, second, _ = kept
+    np.testing.assert_array_equal(second.u, first.u)
+    assert (second.residual, second.error) == (first.residual, first.error)
+    for name, values in first.fields.items():
+        np.testing.assert_array_equal(second.fields[name], values)
+
+
+def test_a_device_that_fails_while_its_values_are_written_is_one_line() -> None:
+    class OutOfOrder(RuntimeError):
+        pass
+
+    OutOfOrder.__module__ = "cupy_backends.cuda.api.runtime"
+
+    def keep(solution: Any) -> None:
+        raise OutOfOrder("cudaErrorIllegalAddress: an illegal memory access was encountered")
+
+    with pytest.raises(BackendFailed, match=r"the GPU has failed .*cudaErrorIllegalAddress"):
+        go_on(make_case(SINE, WALLS, (9, 9)), None, keep=keep)

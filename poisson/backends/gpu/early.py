@@ -14,6 +14,10 @@ from poisson.backends import gpu
 DRIVER = "libcuda.so.1"
 """NVIDIA's. Where there is none nothing is begun."""
 
+ONE_CONNECTION = ("CUDA_DEVICE_MAX_CONNECTIONS", "1")
+"""NVIDIA's variable for how many queues lead to a GPU, unasked 8: to make and to end them takes time, and a process
+that is alone has its work in one order."""
+
 
 def begin() -> None:
     """Begin to start the GPU that CuPy will take, in a thread; what goes wrong, `gpu.create` will say.
@@ -21,6 +25,7 @@ def begin() -> None:
     For a process that is alone and is about to use it: one of several takes its GPU when it knows the others'.
     """
     if find_spec("cupy") is not None:
+        os.environ.setdefault(*ONE_CONNECTION)
         threading.Thread(target=_start, name="poisson: start of the GPU").start()
 
 

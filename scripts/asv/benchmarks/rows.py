@@ -43,18 +43,22 @@ class Solves:
 
 
 class Commands:
-    """Seconds of whole commands on the threads of a CPU, and of their start and end."""
+    """Seconds of whole commands on the threads of a CPU and of each of their parts, beside the disk's own."""
 
-    params = (["129x129", "1025x1025"], ["seconds", "start", "setup", "file", "exit"])
-    param_names = ("size", "part")
+    params = (
+        ["129x129", "1025x1025"],
+        ["seconds", "start", "setup", "solve", "finish", "file", "exit", "disk"],
+        ["first", "later"],
+    )
+    param_names = ("size", "part", "run")
     unit = "s"
     timeout = 600
 
     def setup_cache(self) -> Rows:
         return rows("run", "command", "--n=" + ",".join(self.params[0]), "--backend=openmp", "--repeats=9")
 
-    def track_seconds(self, found: Rows, size: str, part: str) -> float:
-        return float(found.get(("later", size), {}).get(part, math.nan))
+    def track_seconds(self, found: Rows, size: str, part: str, run: str) -> float:
+        return float(found.get((run, size), {}).get(part, math.nan))
 
 
 class Operations:
