@@ -92,6 +92,8 @@ class Multigrid(Method):
             guess = guess if source == (0.0, 0.0) else None
             watch.follow(f)
         else:
+            if estimate:
+                estimate.begin()
             source, guess = watch.source(f), None
             if task.blank and not ((full or estimate) and source[1]):
                 backend.fill(u, 0.0)
@@ -104,10 +106,10 @@ class Multigrid(Method):
             elif full and self._full:
                 self._full.start(at.u, f, blank=task.blank)
             at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
+            if estimate:
+                return self._to_discretisation_error(estimate, watch, at, f, source, guess)
             first = backend.read(norms)
         status = watch.begin(source, first, lambda: at.u, guess)
-        if estimate:
-            return self._to_discretisation_error(estimate, watch, at, f, status)
         done, now = 0, first
         self._mean.begin(watch.norm(first))
         while status is None:
@@ -195,17 +197,19 @@ class Multigrid(Method):
         return ROUNDING * size * math.sqrt(self._backend.read(self._norms)[0])
 
     def _to_discretisation_error(
-        self, estimate: ErrorEstimate, watch: Watch, at: "_At", f: Array, status: Status | None
+        self, estimate: ErrorEstimate, watch: Watch, at: "_At", f: Array, source: Norms, guess: Norms | None
     ) -> SolveResult:
         """Whole cycles until the estimated error of the solution is below that of the discretisation."""
-        done, error = 0, 0.0
-        stands = status
+        backend, done, error, left = self._backend, 0, 0.0, self._of_source
         while True:
-            at.move(self.cycle.up(at.u, f, at.out, at.work, done, self.cycle.coarse(done), self._norms))
+            at.move(self.cycle.up(at.u, f, at.out, at.work, done, self.cycle.coarse(done), left))
             done += 1
             discretisation, algebraic, enough = estimate.judge(at.u)
+            if done == 1:
+                # A cycle is made in any case, so nothing has waited for the norms before it.
+                watch.begin(source, backend.read(self._norms), lambda: at.u, guess)
             error = discretisation + algebraic
-            now = self._backend.read(self._norms)
+            now = backend.read(left)
             stands = watch.judge(done, now)
             if stands is None and enough:
                 stands = Status.CONVERGED
@@ -222,6 +226,7 @@ class Multigrid(Method):
         u, f = task.u, task.f
         operations, backend, norms = self.operations, self._backend, self._norms
         if estimate:
+            estimate.begin()
             estimate.start(u)
         r, error = self.spare
         watch = Watch(operations, task, norms, patience=PATIENCE)
