@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import weakref
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -60,6 +62,10 @@ OF_ROUGH = 0.02
 
 ROUNDING = 16.0
 """The error by rounding is taken to be so many times eps max(abs(u))."""
+
+
+_Arrays = tuple[Array, Array, Array, Array, Array]
+"""The iterate of a coarser grid, two spare arrays there, and those of `_Seen`, whose first has the last iterate."""
 
 
 class Bar:
@@ -158,8 +164,7 @@ class ErrorEstimate:
     def begin(self) -> None:
         """Ask for the cycles on the coarsest grid, which nothing waits for before `start`."""
         self._grids[-1].begin(self._coarser.loads)
-        self._grids[-1].start()
-        self._grids[-1].relax(self._seen[-1])
+        self._grids[-1].relax(self._seen[-1], starts=True)
 
     def start(self, u: Array) -> None:
         """After `begin`: solve on the coarser grids, and overwrite u, but for its fixed nodes, by the interpolated
@@ -216,7 +221,7 @@ class ErrorEstimate:
 class _Comparison:
     """One of the coarser grids, with the cycle on it.
 
-    `u` (Array): the iterate. `spare` (list of Array): two arrays that hold nothing after `solve`. `holds`: of which
+    `u` (Array): the iterate. `spare` (list of Array): two arrays that hold nothing after `finish`. `holds`: of which
     load (`CoarserProblems.loads`) u has the values at fixed nodes.
     """
 
@@ -241,27 +246,52 @@ class _Comparison:
         self.holds = None
         self._remove_mean(self._given.f)
 
-    def start(self) -> None:
-        """An iterate from the coarsest grid of the cycle."""
-        if self._full:
-            self._full.start(self.u, self._given.f)
-
-    def relax(self, seen: _Seen) -> None:
+    def relax(self, seen: _Seen, *, starts: bool = False) -> None:
         """Ask for the least number of cycles from u.
 
-        `seen`: where the changes of u are measured, and where u is left.
+        They are recorded as one: to launch them one by one takes the host longer than the device.
+
+        `seen`: where the changes of u are measured, and where u is left. `starts`: whether they begin with an iterate
+        from the coarsest grid of the cycle.
         """
-        backend, cycle, f, (out, work) = self.backend, self._cycle, self._given.f, self.spare
+        at = self._arrays(seen)
+        # A recording that held these objects, which hold it, would keep the memory of all.
+        relaxed = partial(_Comparison._relaxed, weakref.proxy(self), weakref.proxy(seen), starts, at)
+        self._move(seen, self._cycle.recorded("relax", relaxed, at) if self._ones is None else relaxed())
+
+    def _relaxed(self, seen: _Seen, starts: bool, at: _Arrays) -> _Arrays:
+        backend, cycle, f = self.backend, self._cycle, self._given.f
+        u, out, work, place, other = at
+        if starts and self._full:
+            self._full.start(u, f, recorded=False)
         if cycle.finest.transfer is None:
-            self._operations.residual(self.u, f, work)
+            self._operations.residual(u, f, work)
             backend.dense(cycle.matrix, work, out)
-            backend.axpby(1.0, out, 1.0, self.u)
-            seen.look(self.u, self._norms[0])
-            return
-        self._move(cycle.down(self.u, f, out, work, 0))
-        seen.look(self.u, self._norms[0])
-        for number in range(CYCLES[0]):
-            self._turn(number, seen, self._norms[number + 1])
+            backend.axpby(1.0, out, 1.0, u)
+        elif (swept := cycle.down(u, f, out, work, 0)) is not u:
+            u, out = swept, u
+        seen.look(u, place, self._norms[0])
+        at = u, out, work, place, other
+        if cycle.finest.transfer is not None:
+            for number in range(CYCLES[0]):
+                error = cycle.below.solve(number % cycle.period)
+                at = self._turned(seen, number, error, self._norms[number + 1], at)
+        return at
+
+    def _turned(self, seen: _Seen, number: int, error: Array, norms: Reduction, at: _Arrays) -> _Arrays:
+        """A cycle, whose correction is known, and the norms of the change of u."""
+        u, out, work, last, now = at
+        turned = self._cycle.turn(u, self._given.f, out, work, number + 1, error)
+        if turned is not u:
+            u, out = turned, u
+        seen.change(u, last, now, norms)
+        return u, out, work, now, last
+
+    def _arrays(self, seen: _Seen) -> _Arrays:
+        return self.u, self.spare[0], self.spare[1], seen.places[0], seen.places[1]
+
+    def _move(self, seen: _Seen, at: _Arrays) -> None:
+        self.u, self.spare, seen.places = at[0], [*at[1:3]], [*at[3:]]
 
     def finish(self, eps: float, seen: _Seen) -> tuple[float, float, bool]:
         """Further cycles, until u is right but for a part of its error.
@@ -279,20 +309,11 @@ class _Comparison:
             left = contraction / (1.0 - contraction) * changes[-1]
             if left <= REDUCTION * changes[0] or len(changes) == CYCLES[1]:
                 break
-            self._turn(len(changes), seen, self._norms[-1])
+            done = len(changes)
+            error, norms = self._cycle.coarse(done), self._norms[-1]
+            self._move(seen, self._turned(seen, done, error, norms, self._arrays(seen)))
             changes.append(self.backend.read(self._norms[-1])[1])
         return contraction, left, len(changes) > CYCLES[0]
-
-    def _turn(self, number: int, seen: _Seen, place: Reduction) -> None:
-        """A cycle; the place gets the norms of the change of u."""
-        out, work = self.spare
-        self._move(self._cycle.turn(self.u, self._given.f, out, work, number + 1, self._cycle.coarse(number)))
-        seen.change(self.u, place)
-
-    def _move(self, u: Array) -> None:
-        """The iterate is now in this array, which is its own or the first spare one."""
-        if u is not self.u:
-            self.u, self.spare[0] = u, self.u
 
     def norm(self, x: Array, place: Reduction) -> None:
         """Ask for the norms of x."""
@@ -318,16 +339,14 @@ class _Seen:
     def __init__(self, grid: _Comparison, places: list[Array], sampled: InterpolationOperations | None = None) -> None:
         self._grid, self.places, self._sampled = grid, places, sampled
 
-    def look(self, u: Array, norms: Reduction) -> None:
-        """Take an iterate, with which `change` begins, and ask for its norms."""
-        self._take(u, self.places[0])
-        self._grid.norm(self.places[0], norms)
+    def look(self, u: Array, place: Array, norms: Reduction) -> None:
+        """Take an iterate to a place, and ask for its norms."""
+        self._take(u, place)
+        self._grid.norm(place, norms)
 
-    def change(self, u: Array, norms: Reduction) -> None:
-        """Take the next iterate, and ask for the norms of the change."""
-        last, now = self.places
+    def change(self, u: Array, last: Array, now: Array, norms: Reduction) -> None:
+        """Take the next iterate to a place, and ask for the norms of the change, which stays where the last one was."""
         self._take(u, now)
-        self.places = [now, last]
         self._grid.subtract(now, last)
         self._grid.norm(last, norms)
 
