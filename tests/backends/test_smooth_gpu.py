@@ -68,10 +68,11 @@ WIDE = ((65505, 65535, 5), (65536, 65536, 5), (65536, 70000))
 SIZES = {2: [(5, 5), (81, 37), (161, 25)], 3: [(5, 5, 5), (17, 9, 13), (141, 13, 17)]}
 """Fewer nodes than a group has lanes, and more strips, blocks of lines and marches than one."""
 FEW_LINES = {
-    **{(3, kind): (Shape(32, 4, 4, rows=2),) * 2 for kind in ("single", "varying single", "sweeps")},
+    **{(3, kind): (Shape(32, 3, 4, rows=3),) * 2 for kind in ("single", "sweeps")},
+    (3, "varying single"): (Shape(32, 4, 4, rows=2),) * 2,
     **{(3, kind): (Shape(32, 5, 4),) * 2 for kind in ("zero", "correct", "varying correct")},
     **{(3, kind): (Shape(32, 3, 4),) * 2 for kind in ("correction", "restriction")},
-    (3, "two"): (Shape(32, 9, 8),) * 2,
+    (3, "two"): (Shape(32, 5, 8, rows=2),) * 2,
 }
 """Shapes in 3D whose blocks have few lines, for grids that need several."""
 
