@@ -199,6 +199,9 @@ class PassLauncher(OperatorLauncher):
             return math.prod(self.lines_grid(replace(shape, march=march), step.stages, halves, restricted is not None))
 
         if self.operator.dimension == 3:
+            if step.stages > 1 and shape.rows > 1 and math.prod(self.operator.shape) < SMALL_GRID:
+                # Few warps then wait for one another.
+                shape = replace(shape, block_y=shape.block_y // 2, resident=2 * shape.resident)
             shape = with_room(shape, step.stages, restricted, self.backend.runtime.shared_bytes)
             march = march_in_rounds(shape, slowest, 2 * step.stages + 2, blocks, shortest)
         else:
