@@ -181,20 +181,29 @@ class Multigrid(Method):
         while True:
             at.move(self.cycle.coarse_and_turn(u, r, at.out, at.work, self._made, self._norms))
             self._made += 1
+            first = self._made == 1
+            copies = self._ask_for_size(at.u) if first else 1.0
             left = math.sqrt(self._backend.read(self._norms)[0])
             done = self._made - begun
-            if self._made == 1 and left > goal:
+            if first and left > goal:
                 # Later corrections are rougher, and so smaller beside their residuals.
-                goal = max(goal, self._rounding(at.u))
+                goal = max(goal, self._rounding(copies))
             if left <= goal or not left < STALLED * before or done == most:
                 return at.u, done
             before, u = left, at.u
 
-    def _rounding(self, e: Array) -> float:
-        """The norm of a residual of e that rounding may explain."""
-        self.operations.norm(e, self._norms)
+    def _ask_for_size(self, e: Array) -> float:
+        """Ask for the norms of e, or of the coarse correction, which is most of it; returns how often that counts."""
+        fine, operations = self.operations.operator, self.operations
+        if self.cycle.error is not None:
+            operations, e = self.cycle.levels[1].operations, self.cycle.error
+        operations.norm(e, self._of_guess)
+        return fine.lattice.whole.nodes / operations.operator.lattice.whole.nodes
+
+    def _rounding(self, copies: float) -> float:
+        """The norm of a residual of e that rounding may explain, where its norms have been asked for."""
         size = float(np.finfo(self._backend.dtype).eps) * self.operations.operator.eigenvalues()[1]
-        return ROUNDING * size * math.sqrt(self._backend.read(self._norms)[0])
+        return ROUNDING * size * math.sqrt(copies * self._backend.read(self._of_guess)[0])
 
     def _to_discretisation_error(
         self, estimate: ErrorEstimate, watch: Watch, at: "_At", f: Array, source: Norms, guess: Norms | None
