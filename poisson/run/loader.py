@@ -87,8 +87,9 @@ class Loader:
             setup.given = None if faces.adds else given
             # Also what the caller still does with an iterate that was handed over comes first.
             with backend.ordered():
-                self._load_initial(discretisation, faces)
+                # A device works on the source, which takes longer, while it is asked for the rest.
                 self._load_source(discretisation, faces, given)
+                self._load_initial(discretisation, faces)
         else:
             shape = discretisation.array_shape
             setup.source = setup.f
@@ -221,6 +222,7 @@ class Loader:
             faces.add(backend.view(setup.f))
         else:
             self.source = self._places["f"]
+            backend.mark(self.source)
 
     def _terms(self, discretisation: Discretisation) -> FaceTerms:
         """The terms of the faces; data that may have changed since they were read are read again."""

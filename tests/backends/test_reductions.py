@@ -11,6 +11,8 @@ from support.emulation import EmulatedRuntime, Order
 from support.emulation.runtime import EmulatedEvent
 from support.operators import operator, random_array
 
+import poisson
+from poisson import backends
 from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.shapes import Shape
@@ -143,6 +145,18 @@ def test_a_read_waits_for_no_more_than_what_was_marked() -> None:
     backend.read(second)
     backend.read(second)
     assert runtime.log == ["synchronize", "wait for event 1", "synchronize"]
+
+
+def test_a_solve_waits_for_its_source_and_not_for_what_was_asked_for_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Logged()
+    monkeypatch.setattr(backends, "create", lambda name, dtype, threads=0: GpuBackend(dtype, runtime))
+    solver = poisson.Solver(poisson.Problem.on_box((9, 9)), "multigrid", "gpu", stop="discretisation")
+    for _ in range(2):
+        runtime.log.clear()
+        solver.solve(np.ones((9, 9)))
+    recorded, waits, *others = runtime.log
+    assert recorded.startswith("record event") and waits == recorded.replace("record", "wait for")
+    assert set(others) == {"synchronize"}
 
 
 # ---- time

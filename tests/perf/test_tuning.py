@@ -314,7 +314,7 @@ def test_what_no_kernel_can_have_is_left_out(kind: str, shape: Shape) -> None:
 
 
 @pytest.mark.parametrize(
-    ("threads", "rows", "depth", "possible"), [(20, 1, 2, True), (24, 1, 2, False), (6, 1, 3, False)]
+    ("threads", "rows", "depth", "possible"), [(24, 1, 2, True), (24, 1, 5, False), (6, 1, 3, False)]
 )
 def test_a_block_in_3d_owns_lines_and_has_room_for_what_its_threads_show(
     threads: int, rows: int, depth: int, possible: bool

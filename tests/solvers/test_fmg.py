@@ -209,6 +209,23 @@ def test_a_single_cycle_is_not_taken_to_leave_no_error(
     assert left <= algebraic <= 4.0 * left
 
 
+def test_what_is_asked_for_together_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of the first iterate and two changes on each of two coarser grids, and the two of the finest."""
+    waits, read_all = [], Backend.read_all
+
+    def noted(backend: Backend, results: Any) -> Any:
+        waits.append(len(results))
+        return read_all(backend, results)
+
+    monkeypatch.setattr(Backend, "read_all", noted)
+    solver = Solver(Problem.on_box((129, 129)), "multigrid", "numpy", stop="discretisation")
+    x = np.sin(np.pi * np.linspace(0.0, 1.0, 129))
+    for f in (x[:, None] * x, np.zeros((129, 129))):
+        waits.clear()
+        assert solver.solve(f).iterations == 1
+        assert waits == [3, 3, 2]
+
+
 @pytest.mark.parametrize("backend", ["numpy", "openmp"])
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
 def test_a_start_on_the_coarsest_grid_saves_a_cycle_for_a_rough_source(backend: Any, precision: Any) -> None:

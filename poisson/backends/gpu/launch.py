@@ -369,6 +369,7 @@ class Launcher(Backend):
         result: Result | None,
         defines: tuple[str, ...] = (),
         whole: Grid | None = None,
+        shared_bytes: int = 0,
     ) -> None:
         """Launch a kernel; where there is a result, one that reduces, with room for the parts of its blocks.
 
@@ -378,7 +379,7 @@ class Launcher(Backend):
             arguments = (*arguments, self.shared.partial_of(math.prod(whole or grid)), result.argument)
             if operator is not None:
                 defines = (*defines, *halos(operator))
-        self.launch(source, name, shape, operator, grid, arguments, defines)
+        self.launch(source, name, shape, operator, grid, arguments, defines, shared_bytes)
 
     # ---- arguments
 

@@ -102,12 +102,13 @@ class OperatorLauncher:
         result: Result | None,
         defines: tuple[str, ...],
         cut: Cut,
+        shared_bytes: int = 0,
     ) -> None:
         """Launch a pass through the grid of the operator: what it can do beside an exchange that is under way first."""
 
         def launch(blocks: Grid, which: tuple[Any, ...], options: tuple[str, ...]) -> None:
             given, options = (*arguments, *which), (*defines, *options)
-            self.backend.reduce(source, name, shape, self.operator, blocks, given, result, options, whole=grid)
+            self.backend.reduce(source, name, shape, self.operator, blocks, given, result, options, grid, shared_bytes)
 
         self.backend.shared.overlap.launch(self.operator, grid, cut, launch)
 

@@ -146,15 +146,15 @@ SMOOTH_SHAPES: Mapping[tuple[int, str], tuple[Shape, ...]] = MappingProxyType(
             *(Shape(32, 18, 32, resident=2), Shape(32, 9, 64, rows=2, resident=3)),
         ),
         (3, "single"): (
-            *(Shape(32, 12, 64, unroll=2, rows=2, resident=2),) * 2,
+            *(Shape(32, 16, 64, rows=3), Shape(32, 12, 64, unroll=2, rows=2, resident=2)),
             *(Shape(32, 10, 32, rows=2, resident=2), Shape(32, 10, 64, rows=2, resident=2)),
         ),
         (3, "correct"): (
             *(Shape(32, 10, 64, unroll=2, rows=2, resident=2),) * 2,
             *(Shape(32, 14, 32, resident=2), Shape(32, 16, 64, resident=2)),
         ),
-        (3, "two"): (*(Shape(32, 8, 64, unroll=2, rows=2, resident=2),) * 2, *(Shape(32, 20, 32), Shape(32, 20, 64))),
-        (3, "sweeps"): (Shape(32, 8, 64, unroll=2, rows=2, resident=2), Shape(32, 8, 64, rows=2, resident=2)),
+        (3, "two"): (*(Shape(32, 16, 128, unroll=2, rows=2),) * 2, *(Shape(32, 20, 32), Shape(32, 20, 64))),
+        (3, "sweeps"): (Shape(32, 12, 128, rows=3), Shape(32, 16, 128, rows=2)),
         (3, "varying correct"): (
             *(Shape(32, 16, 32), Shape(32, 12, 32, rows=2)),
             *(Shape(32, 8, 32, resident=2), Shape(32, 8, 64, resident=2)),
@@ -201,10 +201,10 @@ SHORTEST_MARCH = 4
 MOST_THREADS = 1024
 MOST_SWEEPS = 8
 """Sweeps of a pass at most, as in kernels/multigrid/passes.h."""
-MOST_SHARED = 48 << 10
-"""Bytes of shared memory that a block has without asking for more."""
+MOST_SHARED = 96 << 10
+"""Bytes of shared memory of a block in 3D at most: a multiprocessor has enough for two."""
 SHARED_BY_NORMS = 1 << 10
-"""Bytes of it that the reduction of a norm may take."""
+"""Bytes that the reduction of a norm may take beside them."""
 ROOMY_THREADS = 512
 """Threads of a multiprocessor that may have 128 registers each."""
 TABLED_THREADS = {2: 768, 3: 1024}
@@ -252,20 +252,21 @@ def owned_lines(shape: Shape, stages: int, halves: bool) -> int:
 
 
 def shared_bytes(shape: Shape, stages: int, restricted: Sequence[bool] | None = None) -> int:
-    """Bytes of shared memory of a block in a pass of so many stages in 3D: its tile in planes.h, and norms.
+    """Bytes of shared memory of a block in a pass of so many stages in 3D: its tile in planes.h.
 
     `restricted`: along x, y and z, whether the grid that something is restricted to has every other node; None: nothing
     is.
     """
     lines, pack = shape.block_y * shape.rows, 16 * LANES
-    shown = 2 * pack * (lines * stages if stages else 1)
+    shown = 2 * pack * (min(shape.rows, 2) * shape.block_y * stages if stages else 1)
     gathered = pack // (2 if restricted and restricted[0] else 1) * (1 if restricted and restricted[2] else 2)
-    return shown + gathered * (1 if restricted is None else lines) + SHARED_BY_NORMS
+    return shown + gathered * (1 if restricted is None else lines)
 
 
-def with_room(shape: Shape, stages: int, restricted: Sequence[bool] | None) -> Shape:
-    """The shape, with fewer lines if a block would have no room for them: as for `shared_bytes`."""
-    while shared_bytes(shape, stages, restricted) > MOST_SHARED:
+def with_room(shape: Shape, stages: int, restricted: Sequence[bool] | None, most: int) -> Shape:
+    """The shape, with fewer lines if a block of a device that has at most so many bytes would have no room for them: as
+    for `shared_bytes`."""
+    while shared_bytes(shape, stages, restricted) > min(MOST_SHARED, most - SHARED_BY_NORMS):
         shape = replace(shape, block_y=shape.block_y - 1)
     return shape
 

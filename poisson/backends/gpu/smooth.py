@@ -29,6 +29,7 @@ from poisson.backends.gpu.shapes import (
     for_passes,
     march_in_rounds,
     owned_lines,
+    shared_bytes,
     with_room,
 )
 from poisson.backends.transfers import TransferOperations
@@ -64,7 +65,7 @@ class Plan(NamedTuple):
     """The launch of a pass, whose arrays alone are others each time.
 
     `between`: the transfers that it was made for. `name`, `shape`, `grid`, `defines`, `cut`: what is launched, and how.
-    `behind`: the arguments behind the arrays.
+    `behind`: the arguments behind the arrays. `shared_bytes`: of a block.
     """
 
     between: tuple[Transfer | None, Transfer | None]
@@ -74,6 +75,7 @@ class Plan(NamedTuple):
     defines: tuple[str, ...]
     cut: Cut
     behind: tuple[Any, ...]
+    shared_bytes: int
 
 
 class PassLauncher(OperatorLauncher):
@@ -117,7 +119,9 @@ class PassLauncher(OperatorLauncher):
             *(or_null(above and above[0]), or_null(below and below[0])),
             *plan.behind,
         )
-        self.reduce("smooth", plan.name, plan.shape, plan.grid, arguments, result, plan.defines, plan.cut)
+        self.reduce(
+            "smooth", plan.name, plan.shape, plan.grid, arguments, result, plan.defines, plan.cut, plan.shared_bytes
+        )
 
     def _plan(
         self,
@@ -163,7 +167,15 @@ class PassLauncher(OperatorLauncher):
         )
         name = "smooth" if result is None else "smooth_norm"
         cut = self.cut(shape, step.stages, restriction is not None and halves[1])
-        return Plan(between, name, shape, grid, defines, cut, behind)
+        shared, tile = self.tile(shape, step.stages, halves if restriction else None)
+        return Plan(between, name, shape, grid, (*defines, *tile), cut, behind, shared)
+
+    def tile(self, shape: Shape, stages: int, restricted: Sequence[bool] | None = None) -> tuple[int, tuple[str, ...]]:
+        """Bytes of shared memory that a launch gives a block (`shapes.shared_bytes`), and the macro with them."""
+        if self.operator.dimension == 2:
+            return 0, ()
+        found = shared_bytes(shape, stages, restricted)
+        return found, (f"-DSHARED_BYTES={found}",)
 
     def smooth_shape(self, step: Pass, restricted: Sequence[bool] | None = None) -> Shape:
         """How a pass is cut up: in marches that are long, but leave no part of the device without work.
@@ -187,7 +199,10 @@ class PassLauncher(OperatorLauncher):
             return math.prod(self.lines_grid(replace(shape, march=march), step.stages, halves, restricted is not None))
 
         if self.operator.dimension == 3:
-            shape = with_room(shape, step.stages, restricted)
+            if step.stages > 1 and shape.rows > 1 and math.prod(self.operator.shape) < SMALL_GRID:
+                # Few warps then wait for one another.
+                shape = replace(shape, block_y=shape.block_y // 2, resident=2 * shape.resident)
+            shape = with_room(shape, step.stages, restricted, self.backend.runtime.shared_bytes)
             march = march_in_rounds(shape, slowest, 2 * step.stages + 2, blocks, shortest)
         else:
             march = max(shape.march, shortest)
@@ -269,8 +284,9 @@ class SmoothOperations(PassLauncher, Operations):
         grid = self.lines_grid(shape, len(omegas))
         name = "sweeps" if result is None else "sweeps_norm"
         arguments = (u, or_null(f), out, *self.geometry, *self.scales(omegas))
-        defines = (*given(f), *self.varying, *self.wide)
-        self.reduce("blocked", name, shape, grid, arguments, result, defines, self.cut(shape, len(omegas)))
+        shared, tile = self.tile(shape, len(omegas))
+        defines, cut = (*given(f), *self.varying, *self.wide, *tile), self.cut(shape, len(omegas))
+        self.reduce("blocked", name, shape, grid, arguments, result, defines, cut, shared)
 
     def smooth(
         self,

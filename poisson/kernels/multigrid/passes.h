@@ -19,6 +19,7 @@
 // COARSE_MASKED (the coarser grid has a mask, in its array of c),
 // WEIGHTED (a bit for each axis that halves with weights in a table, as tabulated ones have),
 // WIDE_PLANES (in 3D: a plane of an array has more values than 32 bits count).
+// SHARED_BYTES (in 3D: the shared memory that a launch gives a block).
 // BLOCK_X is 32. With a coarser grid MARCH is even. Arrays of coefficients are for 3D alone, with one stage at most and
 // no ZERO. Tabulated axes may have any number of stages.
 //

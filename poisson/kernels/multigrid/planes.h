@@ -17,6 +17,7 @@ typedef unsigned offset_t;
 
 // Lines of a block, those of them below the ones that it owns, and those that it owns: an even number where they halve.
 #define LINES (BLOCK_Y * ROWS)
+#define SHOWN (ROWS > 1 ? 2 : 1)  // lines of a lane that others need: its outermost ones
 #define LINES_BELOW (STAGES + FURTHER_L)
 #define LINES_OWNED ((LINES - LINES_BELOW - STAGES) / (1 + FURTHER_L) * (1 + FURTHER_L))
 #define FROM_F (SOURCE && STAGES + ZERO > 0)
@@ -41,7 +42,7 @@ __device__ __forceinline__ int image_link(int i, int n, int lower, int upper) {
 
 // What the threads of a block show each other.
 struct Tile {
-    Pack values[STAGES > 0 ? STAGES : 1][2][STAGES > 0 ? LINES : 1][LANES];
+    Pack values[STAGES > 0 ? STAGES : 1][2][STAGES > 0 ? SHOWN * BLOCK_Y : 1][LANES];
     CoarsePack restricted[HALVE_S ? 1 : 2][RESTRICT ? LINES : 1][LANES];
 };
 
@@ -56,6 +57,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     const CoarseColumns<EDGE> coarse_own(own.column, coarser.nx);
     const LaneWeights weights(coarser, own.column, nx);
     const int line = threadIdx.y * ROWS;           // the first one, among those of the block
+    const int shows = threadIdx.y * SHOWN;         // and among those that these show each other
     int line_of[ROWS], coarse_line[COARSE_LINES];  // where their images are
     bool fixed_line[ROWS], owned_line[ROWS];
 #pragma unroll
@@ -285,9 +287,9 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                 Pack residual;
                 const Pack& middle = centre[t][l];
                 // The outermost lines of a block lack a neighbour; what they give is never used.
-                const Pack y_lower = l > 0 ? centre[t][l > 0 ? l - 1 : 0] : shown[line > 0 ? line - 1 : 0][lane];
+                const Pack y_lower = l > 0 ? centre[t][l > 0 ? l - 1 : 0] : shown[shows > 0 ? shows - 1 : 0][lane];
                 const Pack y_upper = l < ROWS - 1 ? centre[t][l < ROWS - 1 ? l + 1 : 0]
-                                                  : shown[line + ROWS < LINES ? line + ROWS : LINES - 1][lane];
+                                                  : shown[threadIdx.y + 1 < BLOCK_Y ? shows + SHOWN : shows][lane];
                 const real from_left = lane_below(middle.node[WIDTH - 1], 1);
                 const real from_right = lane_above(middle.node[0], 1);
                 const Place at{0, own.column, row + line + l, k};
@@ -326,7 +328,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             }
 #pragma unroll
             for (int l = 0; l < ROWS; ++l) {
-                if (l == 0 || l == ROWS - 1) to_show[line + l][lane] = upper[l];
+                if (l == 0 || l == ROWS - 1) to_show[l > 0 ? shows + SHOWN - 1 : shows][lane] = upper[l];
                 lower[t][l] = centre[t][l];
                 centre[t][l] = upper[l];
                 upper[l] = relaxed[l];
@@ -350,7 +352,14 @@ __device__ __forceinline__ void pass(const real* u, const real* __restrict__ f, 
     const int row = block_along_y(a.nz, a.block) * LINES_OWNED - LINES_BELOW;
     const int first = band_along_z(a.nz, a.block) * MARCH;
     const int last = first + MARCH < a.nz ? first + MARCH : a.nz;
+#if defined(POISSON_EMULATION)
     __shared__ Tile tile;
+#else
+    // A kernel cannot declare more than 48 KB.
+    extern __shared__ Pack packs[];
+    static_assert(sizeof(Tile) <= SHARED_BYTES, "a launch gives a block too little shared memory");
+    Tile& tile = *reinterpret_cast<Tile*>(packs);
+#endif
     Norms norms;
     if (row + LINES_BELOW < a.ny) {
         if (strip <= 0 || strip + STRIP >= a.nx)

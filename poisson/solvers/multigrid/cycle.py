@@ -137,6 +137,7 @@ class Cycle:
     `galerkin`: whether the coarse grids have Galerkin operators.
     `records`: whether what the finest level does is recorded, too.
     `scale`: below the finest level, A and so every source is divided by this.
+    `error` (Array): what the last `coarse_and_turn` has corrected by, unless it was recorded.
     """
 
     def __init__(self, operations: Operations, settings: MultigridSettings) -> None:
@@ -157,6 +158,7 @@ class Cycle:
         self.grids, self.matrix = self.below.grids, self.below.matrix
         self.period = max([self.smoother.period, *(grid.smoother.period for grid in self.grids if grid.smoother)])
         self.records = backend.keeps(operator.array_shape)
+        self.error: Array | None = None
         self._recorded: dict[object, list[tuple[Recorded, tuple[Any, ...]]]] = {}
 
     def refresh(self) -> bool:
@@ -235,7 +237,8 @@ class Cycle:
     ) -> Array:
         """`coarse` and the `turn` after it, recorded as one where arrays stay; returns the array with the iterate."""
         if not self.records:
-            return self.turn(u, f, out, work, cycle + 1, self.coarse(cycle), result)
+            self.error = self.coarse(cycle)
+            return self.turn(u, f, out, work, cycle + 1, self.error, result)
         number = self._number(cycle)
         # A recording that held this object, which holds it, would keep the memory of both.
         this = weakref.proxy(self)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import weakref
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from poisson.backends.base import Array, Operations
+from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.transfers import InterpolationOperations
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation
@@ -60,6 +62,10 @@ OF_ROUGH = 0.02
 
 ROUNDING = 16.0
 """The error by rounding is taken to be so many times eps max(abs(u))."""
+
+
+_Arrays = tuple[Array, Array, Array, Array, Array]
+"""The iterate of a coarser grid, two spare arrays there, and those of `_Seen`, whose first has the last iterate."""
 
 
 class Bar:
@@ -146,6 +152,8 @@ class ErrorEstimate:
         self._sampled = [backend.bind(Interpolation(fine, coarse, everywhere=True)) for fine, coarse in pairs]
         self._refined = [backend.bind(Interpolation(coarse, fine)) for fine, coarse in pairs]
         self._eps = float(np.finfo(backend.dtype).eps)
+        # Of u, of its difference to the coarser solution, of its last change, and of that of the two coarser grids.
+        self._size, self._difference, self._change, self._apart = (backend.reduction() for _ in range(4))
         # What the last iterate and this one differ by from the coarser solution, which itself is the last at first.
         self._last, self._now = self._grids[0].spare
         self._first = True
@@ -153,24 +161,34 @@ class ErrorEstimate:
         beside = zip(self._grids[1:], self._sampled[1:], strict=True)
         self._seen = [*(_Seen(grid, grid.spare, sampled) for grid, sampled in beside), _Seen(self._grids[-1], own)]
 
+    def begin(self) -> None:
+        """Ask for the cycles on the coarsest grid, which nothing waits for before `start`."""
+        self._grids[-1].begin(self._coarser.loads)
+        self._grids[-1].relax(self._seen[-1], starts=True)
+
     def start(self, u: Array) -> None:
-        """Solve on the coarser grids, and overwrite u, but for its fixed nodes, by the interpolated solution."""
+        """After `begin`: solve on the coarser grids, and overwrite u, but for its fixed nodes, by the interpolated
+        solution."""
         contraction = LEAST_CONTRACTION
         coarse: _Comparison | None = None
         for index, grid in reversed(list(enumerate(self._grids))):
-            seen = self._seen[index]
-            grid.begin(self._coarser.loads)
-            if coarse is None:
-                grid.start()
-            else:
-                self._refined[index + 1].interpolate(coarse.u, grid.u)
+            seen, target = self._seen[index], u
+            if coarse is not None:
                 seen.places = coarse.spare
-            factor, self._bar.lacking = grid.solve(self._eps, seen)
+                grid.relax(seen)
+            if index:
+                finer = self._grids[index - 1]
+                finer.begin(self._coarser.loads)
+                target = finer.u
+            # The device goes on while the host learns whether these cycles are enough, as they mostly are.
+            self._refined[index].interpolate(grid.u, target)
+            factor, self._bar.lacking, more = grid.finish(self._eps, seen)
+            if more:
+                self._refined[index].interpolate(grid.u, target)
             contraction = max(contraction, factor)
             if coarse is not None:
-                self._bar.apart = seen.apart(coarse.u)
+                seen.apart(coarse.u, self._apart)
             coarse, grid.holds = grid, self._coarser.loads
-        self._refined[0].interpolate(self._grids[0].u, u)
         self._bar.begin(contraction)
         self._last, self._now = self._grids[0].spare
         self._first = True
@@ -183,21 +201,27 @@ class ErrorEstimate:
         """
         backend, grid = self._backend, self._grids[0]
         self._sampled[0].interpolate(u, self._now)
-        largest = grid.largest(self._now)
+        grid.norm(self._now, self._size)
         grid.subtract(grid.u, self._now)
-        change = difference = grid.largest(self._now)
+        grid.norm(self._now, self._difference)
+        asked = [self._size, self._difference]
         if not self._first:
             backend.axpby(-1.0, self._now, 1.0, self._last)
-            change = grid.largest(self._last)
+            grid.norm(self._last, self._change)
+            asked.append(self._change)
+        elif len(self._grids) > 1:
+            self._bar.apart = backend.read(self._apart)[1]
+        # All are waited for once.
+        largest, difference, *changes = (maximum for _, maximum in backend.read_all(asked))
         self._first = False
         self._last, self._now = self._now, self._last
-        return self._bar.judge(difference, change, largest)
+        return self._bar.judge(difference, changes[0] if changes else difference, largest)
 
 
 class _Comparison:
     """One of the coarser grids, with the cycle on it.
 
-    `u` (Array): the iterate. `spare` (list of Array): two arrays that hold nothing after `solve`. `holds`: of which
+    `u` (Array): the iterate. `spare` (list of Array): two arrays that hold nothing after `finish`. `holds`: of which
     load (`CoarserProblems.loads`) u has the values at fixed nodes.
     """
 
@@ -210,7 +234,9 @@ class _Comparison:
         self._full = FullMultigrid(self._cycle) if self._cycle.finest.transfer and not self._cycle.galerkin else None
         self.u, *self.spare = (backend.empty(self.operator.array_shape) for _ in range(3))
         self._ones = backend.empty(self.operator.array_shape) if self.operator.singular else None
-        self._norms = backend.reduction()
+        # Of the first iterate and of its changes by the least number of cycles, and one for a mean.
+        self._norms = [backend.reduction() for _ in range(1 + CYCLES[0])]
+        self._place = backend.reduction()
         self.holds: int | None = None
 
     def begin(self, load: int) -> None:
@@ -220,47 +246,78 @@ class _Comparison:
         self.holds = None
         self._remove_mean(self._given.f)
 
-    def start(self) -> None:
-        """An iterate from the coarsest grid of the cycle."""
-        if self._full:
-            self._full.start(self.u, self._given.f)
+    def relax(self, seen: _Seen, *, starts: bool = False) -> None:
+        """Ask for the least number of cycles from u.
 
-    def solve(self, eps: float, seen: _Seen) -> tuple[float, float]:
-        """Solve from u, but for a part of its error.
+        They are recorded as one: to launch them one by one takes the host longer than the device.
 
-        `seen`: where the changes of u are measured, and where u is left. Returns: `contraction, left`: the largest
-        factor by which a cycle was seen to reduce the error, and the largest error left, in U.
+        `seen`: where the changes of u are measured, and where u is left. `starts`: whether they begin with an iterate
+        from the coarsest grid of the cycle.
         """
-        backend, cycle, f, (out, work) = self.backend, self._cycle, self._given.f, self.spare
-        if cycle.finest.transfer is None:
-            self._operations.residual(self.u, f, work)
-            backend.dense(cycle.matrix, work, out)
-            backend.axpby(1.0, out, 1.0, self.u)
-            seen.look(self.u)
-            return 0.0, 0.0
-        u = cycle.down(self.u, f, out, work, 0)
-        out, self.u = (self.u if u is out else out), u
-        level = ROUNDING * eps * seen.look(self.u)
-        changes: list[float] = []
-        contraction, left = LEAST_CONTRACTION, 0.0
-        for number in range(CYCLES[1]):
-            u = cycle.turn(self.u, f, out, work, number + 1, cycle.coarse(number))
-            out, self.u = (self.u if u is out else out), u
-            changes.append(seen.change(self.u))
-            if changes[-1] <= level:
-                break
-            if number:
-                contraction = min(max(contraction, changes[-1] / changes[-2]), MOST_CONTRACTION)
-            left = contraction / (1.0 - contraction) * changes[-1]
-            if number + 1 >= CYCLES[0] and left <= REDUCTION * changes[0]:
-                break
-        self.spare = [out, work]
-        return contraction, left
+        at = self._arrays(seen)
+        # A recording that held these objects, which hold it, would keep the memory of all.
+        relaxed = partial(_Comparison._relaxed, weakref.proxy(self), weakref.proxy(seen), starts, at)
+        self._move(seen, self._cycle.recorded("relax", relaxed, at) if self._ones is None else relaxed())
 
-    def largest(self, x: Array) -> float:
-        """max |x|."""
-        self._operations.norm(x, self._norms)
-        return self.backend.read(self._norms)[1]
+    def _relaxed(self, seen: _Seen, starts: bool, at: _Arrays) -> _Arrays:
+        backend, cycle, f = self.backend, self._cycle, self._given.f
+        u, out, work, place, other = at
+        if starts and self._full:
+            self._full.start(u, f, recorded=False)
+        if cycle.finest.transfer is None:
+            self._operations.residual(u, f, work)
+            backend.dense(cycle.matrix, work, out)
+            backend.axpby(1.0, out, 1.0, u)
+        elif (swept := cycle.down(u, f, out, work, 0)) is not u:
+            u, out = swept, u
+        seen.look(u, place, self._norms[0])
+        at = u, out, work, place, other
+        if cycle.finest.transfer is not None:
+            for number in range(CYCLES[0]):
+                error = cycle.below.solve(number % cycle.period)
+                at = self._turned(seen, number, error, self._norms[number + 1], at)
+        return at
+
+    def _turned(self, seen: _Seen, number: int, error: Array, norms: Reduction, at: _Arrays) -> _Arrays:
+        """A cycle, whose correction is known, and the norms of the change of u."""
+        u, out, work, last, now = at
+        turned = self._cycle.turn(u, self._given.f, out, work, number + 1, error)
+        if turned is not u:
+            u, out = turned, u
+        seen.change(u, last, now, norms)
+        return u, out, work, now, last
+
+    def _arrays(self, seen: _Seen) -> _Arrays:
+        return self.u, self.spare[0], self.spare[1], seen.places[0], seen.places[1]
+
+    def _move(self, seen: _Seen, at: _Arrays) -> None:
+        self.u, self.spare, seen.places = at[0], [*at[1:3]], [*at[3:]]
+
+    def finish(self, eps: float, seen: _Seen) -> tuple[float, float, bool]:
+        """Further cycles, until u is right but for a part of its error.
+
+        Returns: `contraction, left`: the largest factor by which a cycle was seen to reduce the error, and the largest
+        error left, in U. `more`: whether u has changed.
+        """
+        if self._cycle.finest.transfer is None:
+            return 0.0, 0.0, False
+        size, *changes = (largest for _, largest in self.backend.read_all(self._norms))
+        level, contraction = ROUNDING * eps * size, LEAST_CONTRACTION
+        left = contraction / (1.0 - contraction) * changes[0]
+        while min(changes) > level:
+            contraction = min(max(contraction, changes[-1] / changes[-2]), MOST_CONTRACTION)
+            left = contraction / (1.0 - contraction) * changes[-1]
+            if left <= REDUCTION * changes[0] or len(changes) == CYCLES[1]:
+                break
+            done = len(changes)
+            error, norms = self._cycle.coarse(done), self._norms[-1]
+            self._move(seen, self._turned(seen, done, error, norms, self._arrays(seen)))
+            changes.append(self.backend.read(self._norms[-1])[1])
+        return contraction, left, len(changes) > CYCLES[0]
+
+    def norm(self, x: Array, place: Reduction) -> None:
+        """Ask for the norms of x."""
+        self._operations.norm(x, place)
 
     def subtract(self, x: Array, y: Array) -> None:
         """y −= x, without the mean of the difference where u is determined only up to one."""
@@ -269,7 +326,7 @@ class _Comparison:
 
     def _remove_mean(self, x: Array) -> None:
         if self._ones is not None:
-            remove_mean(self._operations, x, self._ones, self._norms)
+            remove_mean(self._operations, x, self._ones, self._place)
 
 
 class _Seen:
@@ -282,23 +339,21 @@ class _Seen:
     def __init__(self, grid: _Comparison, places: list[Array], sampled: InterpolationOperations | None = None) -> None:
         self._grid, self.places, self._sampled = grid, places, sampled
 
-    def look(self, u: Array) -> float:
-        """Take an iterate, with which `change` begins; returns max |u|."""
-        self._take(u, self.places[0])
-        return self._grid.largest(self.places[0])
+    def look(self, u: Array, place: Array, norms: Reduction) -> None:
+        """Take an iterate to a place, and ask for its norms."""
+        self._take(u, place)
+        self._grid.norm(place, norms)
 
-    def change(self, u: Array) -> float:
-        """Take the next iterate; returns the largest change."""
-        last, now = self.places
+    def change(self, u: Array, last: Array, now: Array, norms: Reduction) -> None:
+        """Take the next iterate to a place, and ask for the norms of the change, which stays where the last one was."""
         self._take(u, now)
-        self.places = [now, last]
         self._grid.subtract(now, last)
-        return self._grid.largest(last)
+        self._grid.norm(last, norms)
 
-    def apart(self, other: Array) -> float:
-        """The largest difference between the last iterate, which is lost, and another array."""
+    def apart(self, other: Array, norms: Reduction) -> None:
+        """Ask for the norms of the difference between the last iterate, which is lost, and another array."""
         self._grid.subtract(other, self.places[0])
-        return self._grid.largest(self.places[0])
+        self._grid.norm(self.places[0], norms)
 
     def _take(self, u: Array, place: Array) -> None:
         if self._sampled:

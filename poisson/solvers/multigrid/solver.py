@@ -92,6 +92,8 @@ class Multigrid(Method):
             guess = guess if source == (0.0, 0.0) else None
             watch.follow(f)
         else:
+            if estimate:
+                estimate.begin()
             source, guess = watch.source(f), None
             if task.blank and not ((full or estimate) and source[1]):
                 backend.fill(u, 0.0)
@@ -104,10 +106,10 @@ class Multigrid(Method):
             elif full and self._full:
                 self._full.start(at.u, f, blank=task.blank)
             at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
+            if estimate:
+                return self._to_discretisation_error(estimate, watch, at, f, source, guess)
             first = backend.read(norms)
         status = watch.begin(source, first, lambda: at.u, guess)
-        if estimate:
-            return self._to_discretisation_error(estimate, watch, at, f, status)
         done, now = 0, first
         self._mean.begin(watch.norm(first))
         while status is None:
@@ -179,33 +181,44 @@ class Multigrid(Method):
         while True:
             at.move(self.cycle.coarse_and_turn(u, r, at.out, at.work, self._made, self._norms))
             self._made += 1
+            first = self._made == 1
+            copies = self._ask_for_size(at.u) if first else 1.0
             left = math.sqrt(self._backend.read(self._norms)[0])
             done = self._made - begun
-            if self._made == 1 and left > goal:
+            if first and left > goal:
                 # Later corrections are rougher, and so smaller beside their residuals.
-                goal = max(goal, self._rounding(at.u))
+                goal = max(goal, self._rounding(copies))
             if left <= goal or not left < STALLED * before or done == most:
                 return at.u, done
             before, u = left, at.u
 
-    def _rounding(self, e: Array) -> float:
-        """The norm of a residual of e that rounding may explain."""
-        self.operations.norm(e, self._norms)
+    def _ask_for_size(self, e: Array) -> float:
+        """Ask for the norms of e, or of the coarse correction, which is most of it; returns how often that counts."""
+        fine, operations = self.operations.operator, self.operations
+        if self.cycle.error is not None:
+            operations, e = self.cycle.levels[1].operations, self.cycle.error
+        operations.norm(e, self._of_guess)
+        return fine.lattice.whole.nodes / operations.operator.lattice.whole.nodes
+
+    def _rounding(self, copies: float) -> float:
+        """The norm of a residual of e that rounding may explain, where its norms have been asked for."""
         size = float(np.finfo(self._backend.dtype).eps) * self.operations.operator.eigenvalues()[1]
-        return ROUNDING * size * math.sqrt(self._backend.read(self._norms)[0])
+        return ROUNDING * size * math.sqrt(copies * self._backend.read(self._of_guess)[0])
 
     def _to_discretisation_error(
-        self, estimate: ErrorEstimate, watch: Watch, at: "_At", f: Array, status: Status | None
+        self, estimate: ErrorEstimate, watch: Watch, at: "_At", f: Array, source: Norms, guess: Norms | None
     ) -> SolveResult:
         """Whole cycles until the estimated error of the solution is below that of the discretisation."""
-        done, error = 0, 0.0
-        stands = status
+        backend, done, error, left = self._backend, 0, 0.0, self._of_source
         while True:
-            at.move(self.cycle.up(at.u, f, at.out, at.work, done, self.cycle.coarse(done), self._norms))
+            at.move(self.cycle.up(at.u, f, at.out, at.work, done, self.cycle.coarse(done), left))
             done += 1
             discretisation, algebraic, enough = estimate.judge(at.u)
+            if done == 1:
+                # A cycle is made in any case, so nothing has waited for the norms before it.
+                watch.begin(source, backend.read(self._norms), lambda: at.u, guess)
             error = discretisation + algebraic
-            now = self._backend.read(self._norms)
+            now = backend.read(left)
             stands = watch.judge(done, now)
             if stands is None and enough:
                 stands = Status.CONVERGED
@@ -222,6 +235,7 @@ class Multigrid(Method):
         u, f = task.u, task.f
         operations, backend, norms = self.operations, self._backend, self._norms
         if estimate:
+            estimate.begin()
             estimate.start(u)
         r, error = self.spare
         watch = Watch(operations, task, norms, patience=PATIENCE)
