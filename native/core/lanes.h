@@ -115,13 +115,14 @@ inline P inverse_of(P x) {
 inline float inverse_of(float x) { return 1 / x; }
 inline double inverse_of(double x) { return 1 / x; }
 
-// So many values before it is needed, what comes from memory and what comes from the next cache is asked for.
-constexpr int64_t FAR_AHEAD = 512, NEAR_AHEAD = 64;
+// So many values before it is needed, what comes from memory is asked for.
+constexpr int64_t FAR_AHEAD = 512;
 
-// A call of it that is not inlined at once is left out: to the compiler it does nothing.
+// Into the second cache: the first one can wait for fewer lines at a time. A call of it that is not inlined at once is
+// left out: to the compiler it does nothing.
 template <class T>
 __attribute__((always_inline)) inline void prefetch(const T* at, int64_t ahead) {
-    __builtin_prefetch(at + ahead);
+    __builtin_prefetch(at + ahead, 0, 2);
 }
 
 // Arrays of more bytes than this do not stay in a cache from one sweep to the next.

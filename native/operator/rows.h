@@ -60,8 +60,6 @@ POISSON_INLINE Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& r
     const Pack<T> y_lower = load(rows.y_lower + i), y_upper = load(rows.y_upper + i);
     Pack<T> z_lower = {}, z_upper = {};
     if constexpr (DIMENSION == 3) {
-        prefetch(rows.y_upper + i, NEAR_AHEAD);
-        prefetch(rows.z_lower + i, NEAR_AHEAD);
         z_lower = load(rows.z_lower + i);
         z_upper = load(rows.z_upper + i);
     }
@@ -96,8 +94,8 @@ POISSON_INLINE Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& r
 template <int DIMENSION, class M, Varies VARIES, class T, class L>
 POISSON_INLINE Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const L& links, const T* f, int64_t i,
                                   Pack<T>& r) {
-    // The rows that come from memory and, in 3D, those that come from the next cache. The hardware's own prefetching
-    // stops at the end of a page, which is a row or two away.
+    // The rows that come from memory. The hardware's own prefetching stops at the end of a page, which is a row or two
+    // away.
     prefetch(DIMENSION == 2 ? rows.y_upper + i : rows.z_upper + i, FAR_AHEAD);
     if (M::TAKES_SOURCE && f) prefetch(f + i, FAR_AHEAD);
     const Pack<T> centre = load(rows.centre + i);

@@ -17,21 +17,27 @@ void take_row(const Local<T>& a, bool fixed_row, const T* mask, const V* from, d
     const double kept = fixed_row ? 0.0 : 1.0, moved = fixed_row ? 0.0 : shift;
     const Pack<double> factor = spread(kept), less = spread(moved);
     PackNorms norms;
-    for (int64_t i = 0; i < a.nx; i += LANES) {
+    const auto step = [&](int64_t i, auto at_an_end) __attribute__((always_inline)) {
         Pack<V> given = {};
-        if (i + LANES <= a.nx)
+        if (!at_an_end || i + LANES <= a.nx)
             given = load(from + i);
         else
             std::memcpy(&given, from + i, (a.nx - i) * sizeof(V));
         prefetch(from + i, FAR_AHEAD);
         Pack<double> values = converted<double>(given) * factor - less;
-        for (int64_t lane = a.nx - i; lane < LANES; ++lane) values[lane] = 0;
         if (mask) values = converted<double>(load(mask + i)) < 0.0 ? 0.0 * values : values;
-        if (i == 0 && lower) values[0] *= 0.0;
-        if (upper && a.nx - 1 - i < LANES) values[a.nx - 1 - i] *= 0.0;
+        if constexpr (at_an_end) {
+            for (int64_t lane = a.nx - i; lane < LANES; ++lane) values[lane] = 0;
+            if (i == 0 && lower) values[0] *= 0.0;
+            if (upper && a.nx - 1 - i < LANES) values[a.nx - 1 - i] *= 0.0;
+        }
         norms.add<double>(values);
         put(to + i, values, stream);
-    }
+    };
+    const int64_t last = (a.nx - 1) / LANES * LANES;
+    step(0, std::true_type());
+    for (int64_t i = LANES; i < last; i += LANES) step(i, std::false_type());
+    if (last > 0) step(last, std::true_type());
     for (int64_t i = (a.nx + LANES - 1) / LANES * LANES; i < a.pitch; ++i) to[i] = 0;
     norms.join(sum, maximum);
 }

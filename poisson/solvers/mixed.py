@@ -375,7 +375,7 @@ class _Start:
             factor = factor_for(max(self._unit * largest, backend.read(norms)[1]))
             self._convert(factor, self._grid.spare[0])
         self._transfer.restrict(f, coarse)
-        self._convert(factor * self._unit / self._cycle.scale, self._grid.f)
+        self._convert(factor * self._unit, self._grid.f)
         solution = self._full.coarse()
         backend.fill(coarse, 0.0)
         backend.correct(1.0 / factor, solution, coarse)

@@ -205,7 +205,7 @@ def test_sweeps_of_thin_blocks_wait() -> None:
 
 def smoothing(backend: DistributedBackend, operator: Operator) -> list[Any]:
     """Half a level of multigrid, from zero and from an array that is corrected, each with a restriction and norms."""
-    level = levels_of(backend.bind(operator), over_correction=False)[0]
+    level = levels_of(backend.bind(operator))[0]
     assert level.transfer is not None
     coarse, result = level.transfer.transfer.coarse, backend.reduction()
     assert coarse.lattice.divided

@@ -47,7 +47,7 @@ def test_what_is_foretold_is_what_the_solver_does(name: str) -> None:
     assert found.plan.reason == solution.provenance["reason"]
     assert found.singular == solver.operator.singular
     assert found.plan.backend == "numpy" and len(found.plan.needs) == 1
-    levels = levels_of(solver._setup.operations, over_correction=True)
+    levels = levels_of(solver._setup.operations)
     assert found.grids == tuple(level.operator.shape[: case.problem.lattice.dimension] for level in levels)
 
 
@@ -174,7 +174,7 @@ def test_the_grids_of_a_chain_are_found_without_arrays() -> None:
     backend: Any = NumpyBackend(np.float64)
     for each in (problem, replace(problem, lattice=grid)):
         operator = Discretisation(each).operator
-        levels = levels_of(backend.bind(operator), over_correction=False)
+        levels = levels_of(backend.bind(operator))
         assert grids_of(operator) == tuple(level.operator.shape for level in levels)
 
 

@@ -103,7 +103,7 @@ def test_the_bar_beside_dielectrics_is_that_of_first_order(nodes: int) -> None:
         solution = poisson.solve(problem, **STOP)
         error = np.abs(solution.u - exact).max()
         if seed < 10:
-            assert error < 1.02 * np.abs(poisson.solve(problem, "cg", rtol=1e-10).u - exact).max()
+            assert error < 1.05 * np.abs(poisson.solve(problem, "cg", rtol=1e-10).u - exact).max()
         assert solution.status.success and solution.error_bar is not None
         ratios.append(solution.error_bar / error)
     assert min(ratios) > 1.5 and np.median(ratios) < 6.0 and max(ratios) < 20.0, ratios

@@ -108,8 +108,8 @@ def test_no_cycle_is_lost_to_rounding() -> None:
     x = np.linspace(0.0, 1.0, 257)
     problem = poisson.Problem.on_box((257, 257), f=np.outer(np.sin(np.pi * x), np.sin(np.pi * x)))
     double, mixed = (poisson.solve(problem, "multigrid", "numpy", each, rtol=1e-8) for each in ("float64", "mixed"))
-    assert mixed.iterations == double.iterations == 4
-    assert [iteration for iteration, _ in mixed.history] == [0, 3, 4]
+    assert mixed.iterations == double.iterations == 3
+    assert [iteration for iteration, _ in mixed.history] == [0, 2, 3]
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -174,7 +174,7 @@ def test_the_residual_is_carried_in_float32_unless_rounding_is_beside_it(monkeyp
     plain = cube((65, 50))
     few, many = (with_coefficients(BACKEND, plain, node_values(plain, "block", jump)) for jump in (100.0, 1e6))
     iterations, defects, status = defects_of(few, monkeypatch)
-    assert (iterations, defects, status) == (11, 5, Status.CONVERGED)
+    assert (iterations, defects, status) == (10, 5, Status.CONVERGED)
     iterations, defects, status = defects_of(many, monkeypatch)
     assert (defects, status) == (iterations + 1, Status.CONVERGED)
 

@@ -119,11 +119,16 @@ def test_the_sweeps_of_cycles_repeat_themselves_after_a_period(monkeypatch: pyte
     assert solved == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
 
 
-@pytest.mark.parametrize(("n", "centring", "cycles"), [(33, "node", 6), (32, "cell", 7)])
-def test_a_further_sweep_where_three_axes_are_coarsened_saves_cycles(n: int, centring: str, cycles: int) -> None:
-    f = np.random.default_rng(0).standard_normal((n, n, n))
+@pytest.mark.parametrize(
+    ("shape", "centring", "cycles"),
+    [((129, 129), "node", 4), ((128, 128), "cell", 4), ((33, 33, 33), "node", 6), ((32, 32, 32), "cell", 6)],
+)
+def test_further_sweeps_where_several_axes_are_coarsened_save_cycles(
+    shape: tuple[int, ...], centring: str, cycles: int
+) -> None:
+    f = np.random.default_rng(0).standard_normal(shape)
     problem = poisson.Problem.on_box(f.shape, f=f, centring=centring)
-    assert poisson.solve(problem, "multigrid", "numpy", "float64", rtol=1e-8).iterations == cycles
+    assert poisson.solve(problem, "multigrid", "numpy", "mixed", rtol=1e-8).iterations == cycles
 
 
 @pytest.mark.parametrize("cycle", ["W", "F"])
@@ -212,7 +217,7 @@ def test_contraction_with_robin_faces(case: Any, smoother: str) -> None:
 def test_an_axis_collapses_only_where_its_robin_faces_absorb_little(absorbed: float, nodes: int) -> None:
     """α h on the finest of three grids along the axis; on the last h is four times as large."""
     operator = with_robin_faces(BACKEND, cube((9, 301), (M, M, F, F), (1.0, 1e3)), (absorbed, None, None, None))
-    shapes = [level.operator.shape for level in levels_of(BACKEND.bind(operator), over_correction=True)]
+    shapes = [level.operator.shape for level in levels_of(BACKEND.bind(operator))]
     assert shapes[:3] == [(9, 301), (5, 301), (3, 301)]
     assert shapes[3][0] == nodes
 
@@ -241,7 +246,7 @@ def test_the_least_alpha_of_a_face_counts() -> None:
 @pytest.mark.parametrize("c", [1e-3, 10.0, 1e5])
 def test_contraction_with_a_reaction_term(c: float) -> None:
     for rules in ((F,) * 4, (M,) * 4):
-        assert contraction(cube((65, 65), rules, c=c), MultigridSettings()) < 0.1
+        assert error_contraction(cube((65, 65), rules, c=c), MultigridSettings()) < 0.1
 
 
 @pytest.mark.parametrize("jump", [2.0, 10.0, 1e3])
@@ -276,7 +281,7 @@ def test_strongly_coupled_axes_are_coarsened_first(axes: tuple[int, ...]) -> Non
 def test_a_strongly_coupled_axis_without_fixed_nodes_collapses(
     shape: tuple[int, ...], rules: tuple[Rule, ...], spacing: tuple[float, ...], expected: list[tuple[int, ...]]
 ) -> None:
-    levels = levels_of(BACKEND.bind(cube(shape, rules, spacing)), over_correction=True)
+    levels = levels_of(BACKEND.bind(cube(shape, rules, spacing)))
     assert [level.operator.shape for level in levels] == expected
     for axis, nodes in enumerate(levels[-1].operator.shape):
         assert (levels[-1].operator.couplings[axis] == 0.0) == (nodes == 1)
@@ -316,19 +321,18 @@ def test_an_axis_has_about_half_the_nodes_on_the_next_grid() -> None:
             assert coarse_nodes(Operator.uniform((nodes, 9), (1.0, 1.0), 0.0, (*rules, F, F)), 0) == coarse
 
 
-def test_a_coarse_operator_is_scaled_as_a_whole() -> None:
+def test_a_coarse_operator_has_the_constants_of_the_fine_one() -> None:
     """With coefficients that are arrays of one value it is the operator that has the value."""
     plain = Operator.uniform((65, 65), (1 / 64, 1 / 64), 0.7, (F, M, M, M))
     arrays = Coefficients(None, np.full(plain.array_shape, 0.7), (1.0, 1.0), (0.7, 0.7))
-    for over_correction, factor in ((False, 1.0), (True, 1.09)):
-        expected = levels_of(BACKEND.bind(plain), over_correction)[1].operator
-        found = levels_of(BACKEND.bind(replace(plain, c=0.0, coefficients=arrays)), over_correction)[1].operator
-        assert (expected.a, expected.c) == (1.0 / factor, 0.7 / factor)
-        assert found.a == expected.a
-        assert found.coefficients is not None
-        assert found.coefficients.c_range == (expected.c, expected.c)
-        free = ~reference.fixed_nodes(found)
-        np.testing.assert_allclose(found.reaction[free], expected.c, rtol=1e-14)
+    expected = levels_of(BACKEND.bind(plain))[1].operator
+    found = levels_of(BACKEND.bind(replace(plain, c=0.0, coefficients=arrays)))[1].operator
+    assert (expected.a, expected.c) == (1.0, 0.7)
+    assert found.a == expected.a
+    assert found.coefficients is not None
+    assert found.coefficients.c_range == (expected.c, expected.c)
+    free = ~reference.fixed_nodes(found)
+    np.testing.assert_allclose(found.reaction[free], expected.c, rtol=1e-14)
 
 
 def test_levels_end_where_a_grid_is_solved_directly() -> None:
@@ -338,7 +342,7 @@ def test_levels_end_where_a_grid_is_solved_directly() -> None:
         cube((1000, 5), spacing=(1.0, 50.0)),
         operator((90, 4), (W, W, M, M)),
     ):
-        levels = levels_of(BACKEND.bind(a), over_correction=True)
+        levels = levels_of(BACKEND.bind(a))
         assert levels[0].operator is a
         assert math.prod(levels[-1].operator.shape) <= MOST_NODES_DENSE < math.prod(levels[-2].operator.shape)
         for fine, coarse in itertools.pairwise(levels):

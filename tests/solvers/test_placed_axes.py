@@ -61,9 +61,9 @@ def test_methods_solve_on_placed_axes(name: str, method: str, backend_name: str)
     assert np.abs(error).max() < 1e-6 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize(("upper", "cycles"), [((1.0, 1.0, 1.0), 7), ((1.0, 4.0, 1.0), 8)])
+@pytest.mark.parametrize(("upper", "cycles"), [((1.0, 1.0, 1.0), 6), ((1.0, 4.0, 1.0), 7)])
 @pytest.mark.parametrize("backend_name", ["numpy", "openmp"])
-def test_cells_have_a_sweep_more_where_three_axes_are_coarsened(
+def test_cells_have_a_sweep_more_where_several_axes_are_coarsened(
     backend_name: str, upper: tuple[float, ...], cycles: int
 ) -> None:
     lines = tuple(Axis.placed(Cells(np.linspace(0.0, end, 33), (D, D))) for end in upper)
@@ -71,6 +71,6 @@ def test_cells_have_a_sweep_more_where_three_axes_are_coarsened(
     u, f = backend.from_host(np.zeros(operator.array_shape)), source(backend, operator)
     solver = solver_of(backend.bind(operator), SolverSettings().having(method="multigrid"))
     sweeps = [len(solver.cycle.smoother.omegas(Phase(0, up=up, down=not up))) for up in (False, True)]
-    assert sweeps == [3 if upper[1] == 1.0 else 2, 1]
+    assert sweeps == [3 if upper[1] == 1.0 else 4, 1]
     result = solver.solve(u, f, stopping=Stopping(rtol=1e-8))
     assert (result.status, result.iterations) == (Status.CONVERGED, cycles)

@@ -247,7 +247,7 @@ class WorkOfRank:
         if plain.lattice.divided:
             return None
         local = self.local.companion(backend.dtype)
-        levels = levels_of(local.bind(plain), over_correction=False)
+        levels = levels_of(local.bind(plain))
         cycle = self.kind.settings.of(MultigridSettings)
         if self.kind.settings.method == "cg":
             cycle = cycle.self_adjoint()

@@ -23,6 +23,10 @@ PLACES = 2
 """Recordings of the same operations: two arrays of an iteration change places from time to time."""
 
 
+SHORT_WHERE_SYMMETRIC = 0.5
+"""The part of `SHORT_WAVES` that a self-adjoint cycle takes."""
+
+
 @dataclass
 class CycleLevel:
     """A level below the finest, with its arrays: the source, and three that the iterate moves through."""
@@ -88,7 +92,7 @@ class CoarseGrids:
         grid = self.grids[index]
         if grid.smoother is None:
             self._backend.dense(self.matrix, grid.f, grid.spare[0])
-            return grid.spare[0]
+            return self._with_short_waves(grid, grid.spare[0])
         transfer = grid.level.transfer
         assert transfer is not None
         u: Array | None = None
@@ -98,7 +102,16 @@ class CoarseGrids:
         for next_kind in ("V", "V") if kind == "V" and grid.level.twice else VISITS[kind]:
             u = self._relax(grid, u, free, Phase(cycle, u is not None, True, correction, below))
             correction = (transfer, self._descend(index + 1, next_kind, cycle))
-        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False, correction=correction))
+        u = self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False, correction=correction))
+        return self._with_short_waves(grid, u)
+
+    @staticmethod
+    def _with_short_waves(grid: CycleLevel, u: Array) -> Array:
+        """The solution with what the transfers will damp of it (`Level.short`)."""
+        if grid.level.short:
+            work = grid.spare[0] if u is not grid.spare[0] else grid.spare[1]
+            grid.level.operations.update(None, grid.f, work, u, -grid.level.short)
+        return u
 
     def improve(self, index: int, u: Array, cycle: int) -> Array:
         """One cycle on a grid below the finest, from u, which is one of its arrays; returns that with the result."""
@@ -136,7 +149,6 @@ class Cycle:
     `period`: cycles after which the sweeps repeat themselves.
     `galerkin`: whether the coarse grids have Galerkin operators.
     `records`: whether what the finest level does is recorded, too.
-    `scale`: below the finest level, A and so every source is divided by this.
     `error` (Array): what the last `coarse_and_turn` has corrected by, unless it was recorded.
     """
 
@@ -150,10 +162,10 @@ class Cycle:
         if self.galerkin:
             self.levels = galerkin_levels(operations)
         else:
-            self.levels = levels_of(operations, over_correction=entry_of(settings, operator).over_correction)
+            part = SHORT_WHERE_SYMMETRIC if settings.symmetric else entry_of(settings, operator).short
+            self.levels = levels_of(operations, part)
         self.finest = self.levels[0]
         self.smoother = smoother_of(self.finest, settings, finest=True)
-        self.scale = self._scale()
         self.below = CoarseGrids(self.levels, settings)
         self.grids, self.matrix = self.below.grids, self.below.matrix
         self.period = max([self.smoother.period, *(grid.smoother.period for grid in self.grids if grid.smoother)])
@@ -169,7 +181,6 @@ class Cycle:
         before = None if self.galerkin else self._numbers()
         if not (refresh_galerkin if self.galerkin else refresh_levels)(self.levels):
             return False
-        self.scale = self._scale()
         self.below.refresh()
         if self.galerkin or self._numbers() != before:
             self.smoother = smoother_of(self.finest, self.settings, finest=True)
@@ -180,11 +191,6 @@ class Cycle:
     def _numbers(self) -> list[tuple[float, ...]]:
         """The data of smoothers, and the arguments of operations beside arrays, which are recorded with them."""
         return [(level.lowest, level.operator.a, level.operator.c) for level in self.levels]
-
-    def _scale(self) -> float:
-        if self.galerkin or not self.finest.transfer:
-            return 1.0
-        return self.finest.operator.a / self.levels[1].operator.a
 
     # ---- the finest level, on arrays of the caller
 

@@ -56,8 +56,7 @@ class FullMultigrid:
         backend, grids = self._backend, self._cycle.grids
         transfer = self._cycle.finest.transfer
         assert transfer is not None
-        transfer.restrict(f, grids[0].spare[0])
-        backend.axpby(1.0 / self._cycle.scale, grids[0].spare[0], 0.0, grids[0].f)
+        transfer.restrict(f, grids[0].f)
         if blank:
             backend.fill(grids[0].spare[0], 0.0)
         elif self._sampled:

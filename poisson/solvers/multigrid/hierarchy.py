@@ -42,11 +42,13 @@ LARGEST = 2.0
 """A bound on the eigenvalues of D⁻¹A."""
 
 
-OVER_CORRECTION = {1: 1.0, 2: 1.09, 3: 1.11}
-"""With a polynomial smoother the correction of the finest grid is taken so many times, if so many axes are coarsened.
+SHORT_WAVES, BETWEEN_CELLS = 0.2, 0.42
+"""For each axis that was coarsened the solution of A e = f on a coarse grid gets so many times f / diag(A) in addition
+before it corrects the next finer grid; where the axis has cells, the second.
 
-The coarse grid is too stiff for modes of about four nodes along several axes (for the mode (π/4, π/4) it removes 62%),
-and a polynomial smoother leaves much of them. Found by search on the contraction factors of whole cycles.
+The transfers damp short modes on the ways down and up, more than the coarse A is softer for them: the correction alone
+removes 62% of the mode (π/4, π/4). For a mode with the eigenvalue λ of D⁻¹A the second term is λ e: it adds what is
+lost of short modes, and next to nothing to long ones. Found by search on the contraction factors of two grids.
 """
 
 
@@ -58,7 +60,7 @@ class Level:
     `transfer`: those to and from the next coarser grid; None on the coarsest.
     `lowest`: the lowest eigenvalue of D⁻¹A of a mode that the coarser grid cannot represent: smoothing must reduce all
     between it and 2.
-    `factor`: the operator on the next coarser grid is divided by this.
+    `short`: what `SHORT_WAVES` gives the solution on this grid.
     `chosen_by`: what, beside the lattice, the next coarser grid and `lowest` follow from.
     `largest`: a bound on the eigenvalues of D⁻¹A.
     `clusters`: with Galerkin products (`poisson.solvers.multigrid.galerkin`) the corrections of strong clusters, from
@@ -69,7 +71,7 @@ class Level:
     operations: Operations
     transfer: TransferOperations | None
     lowest: float
-    factor: float = 1.0
+    short: float = 0.0
     chosen_by: tuple[Any, ...] = ()
     largest: float = LARGEST
     clusters: tuple[ClusterOperations, ...] | None = None
@@ -81,21 +83,21 @@ class Level:
         return self.operations.operator
 
 
-def levels_of(operations: Operations, over_correction: bool) -> tuple[Level, ...]:
+def levels_of(operations: Operations, part: float = 1.0) -> tuple[Level, ...]:
     """The levels from the finest, that of `operations` themselves, to one that is solved directly.
 
-    With `over_correction` the operators below the finest are divided by the entry of `OVER_CORRECTION`.
+    `part`: of `SHORT_WAVES` is taken.
     """
     backend, operator = operations.backend, operations.operator
     levels: list[Level] = []
+    short = 0.0
     while found := _coarser_grid(operator):
-        lattice, lowest, halved = found
-        factor = OVER_CORRECTION[max(1, halved)] if over_correction and not levels else 1.0
-        transfer = _transfer_to(backend, operator, lattice, factor)
-        levels.append(Level(operations, transfer, lowest, factor, _choosing(operator)))
-        operator = transfer.transfer.coarse
+        lattice, lowest, next_short = found
+        transfer = _transfer_to(backend, operator, lattice)
+        levels.append(Level(operations, transfer, lowest, short, _choosing(operator)))
+        operator, short = transfer.transfer.coarse, part * next_short
         operations = backend.bind(operator)
-    levels.append(Level(operations, None, LARGEST, chosen_by=_choosing(operator)))
+    levels.append(Level(operations, None, LARGEST, short, _choosing(operator)))
     return tuple(levels)
 
 
@@ -109,10 +111,9 @@ def refresh_levels(levels: Sequence[Level]) -> bool:
     for number, (fine, coarse) in enumerate(itertools.pairwise(levels), start=2):
         operator, before = fine.operator, coarse.operator
         assert fine.transfer is not None
-        coefficients = _like(operator.coefficients, before.coefficients, fine.factor)
-        coefficients = _coarsen(fine.transfer, operator.coefficients, coefficients, fine.factor)
-        c, a = operator.c / fine.factor, operator.a / fine.factor
-        coarse.operations.rebind(replace(before, c=c, a=a, coefficients=coefficients))
+        coefficients = _like(operator.coefficients, before.coefficients)
+        coefficients = _coarsen(fine.transfer, operator.coefficients, coefficients)
+        coarse.operations.rebind(replace(before, c=operator.c, a=operator.a, coefficients=coefficients))
         if not _chosen_again(coarse, levels[number : number + 1]):
             return False
     return True
@@ -143,18 +144,24 @@ def grids_of(operator: Operator) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
-def _coarser_grid(operator: Operator) -> tuple[Lattice, float, int] | None:
-    """The next coarser grid, `Level.lowest`, and how many axes halve; None of a level that is solved directly."""
+def _coarser_grid(operator: Operator) -> tuple[Lattice, float, float] | None:
+    """The next coarser grid, `Level.lowest`, and its `Level.short`; None of a level that is solved directly."""
     # What is divided is gathered on a coarser grid, before it is solved directly.
     if not operator.lattice.divided and operator.lattice.nodes <= MOST_NODES_DENSE:
         return None
     if is_uneven(operator.lattice) and (found := thinned(operator.lattice)):
-        return *found, 1
+        return *found, 0.0
     axes = coarsened_axes(operator)
     if not axes:
         return None
-    halved = sum(not collapses(operator, axis) for axis in axes)
-    return replace(operator.lattice, axes=_coarser_lines(operator, axes)), lowest_rough(operator, axes), halved
+    halved = (operator.lattice.axes[axis] for axis in axes if not collapses(operator, axis))
+    short = math.fsum(BETWEEN_CELLS if has_cells(line) else SHORT_WAVES for line in halved)
+    return replace(operator.lattice, axes=_coarser_lines(operator, axes)), lowest_rough(operator, axes), short
+
+
+def has_cells(axis: Axis) -> bool:
+    """Whether the unknowns of an axis stand at the centres of cells."""
+    return axis.placement is not None and not axis.placement.on_faces
 
 
 def coarse_nodes(operator: Operator, axis: int) -> int:
@@ -267,64 +274,57 @@ def _absorbed(operator: Operator, axis: int) -> tuple[float, float]:
     return lower * scale, upper * scale
 
 
-def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: float = 1.0) -> Operator:
-    """The operator, divided by `factor`, on the grid with every axis in `axes` coarsened, on the same box.
+def coarser(backend: Backend, operator: Operator, axes: Sequence[int]) -> Operator:
+    """The operator on the grid with every axis in `axes` coarsened, on the same box.
 
     An axis that has collapsed has no coupling, and its node is its own neighbour.
     """
-    return _transfer_to(
-        backend, operator, replace(operator.lattice, axes=_coarser_lines(operator, axes)), factor
-    ).transfer.coarse
+    lattice = replace(operator.lattice, axes=_coarser_lines(operator, axes))
+    return _transfer_to(backend, operator, lattice).transfer.coarse
 
 
-def _transfer_to(backend: Backend, operator: Operator, coarse: Lattice, factor: float) -> TransferOperations:
-    """The operations between an operator and that on a coarser grid, divided by `factor`."""
+def _transfer_to(backend: Backend, operator: Operator, coarse: Lattice) -> TransferOperations:
+    """The operations between an operator and that on a coarser grid."""
     lattice = backend.coarse_lattice(coarse)
-    plain = Operator(lattice, operator.c / factor, operator.a / factor)
+    plain = Operator(lattice, operator.c, operator.a)
     fine = operator.coefficients
     if fine is None:
         return backend.bind(Transfer(operator, plain))
     shape = plain.array_shape
     links = None if fine.links is None else tuple(backend.empty(shape) for _ in fine.links)
     c = None if fine.c is None else backend.empty(shape)
-    coefficients = _like(fine, Coefficients(links, c, fine.a_range, fine.c_range), factor)
+    coefficients = _like(fine, Coefficients(links, c, fine.a_range, fine.c_range))
     transfer = backend.bind(Transfer(operator, replace(plain, coefficients=coefficients)))
-    found = _coarsen(transfer, fine, coefficients, factor)
+    found = _coarsen(transfer, fine, coefficients)
     if found is coefficients:
         return transfer
     return backend.bind(Transfer(operator, replace(plain, coefficients=found)))
 
 
-def _like(fine: Coefficients | None, coarse: Coefficients | None, factor: float) -> Coefficients | None:
+def _like(fine: Coefficients | None, coarse: Coefficients | None) -> Coefficients | None:
     """The arrays of coarse coefficients with the ranges that follow from those of the fine ones."""
     if fine is None or coarse is None:
         return None
-    alpha = tuple(value / factor for value in fine.alpha)
-    c_range = fine.c_range[0] / factor, fine.c_range[1] / factor
-    return Coefficients(coarse.links, coarse.c, fine.a_range, c_range, alpha, holds=fine.holds, walls=fine.walls)
+    ends = fine.a_range, fine.c_range
+    return Coefficients(coarse.links, coarse.c, *ends, fine.alpha, holds=fine.holds, walls=fine.walls)
 
 
 def _coarsen(
-    transfer: TransferOperations, fine: Coefficients | None, coarse: Coefficients | None, factor: float
+    transfer: TransferOperations, fine: Coefficients | None, coarse: Coefficients | None
 ) -> Coefficients | None:
     """Fill the arrays of coarse coefficients from those of the fine ones; with the mask that these then have."""
     if fine is None or coarse is None:
         return coarse
-    backend = transfer.backend
     for axis, (finer, coarser) in enumerate(zip(fine.links or (), coarse.links or (), strict=True)):
         transfer.coarsen_links(axis, finer, coarser)
     if fine.fixed:
-        return _coarsen_mask(transfer, fine, coarse, factor)
+        return _coarsen_mask(transfer, fine, coarse)
     if fine.c is not None:
-        restricted = backend.empty(transfer.transfer.coarse.array_shape)
-        transfer.restrict(fine.c, restricted)
-        backend.axpby(1.0 / factor, restricted, 0.0, coarse.c)
+        transfer.restrict(fine.c, coarse.c)
     return coarse
 
 
-def _coarsen_mask(
-    transfer: TransferOperations, fine: Coefficients, coarse: Coefficients, factor: float
-) -> Coefficients:
+def _coarsen_mask(transfer: TransferOperations, fine: Coefficients, coarse: Coefficients) -> Coefficients:
     """Coarsen c with its mask: a node is fixed where half of what it gathers from is, or all of its links are zero.
 
     Where a grid is divided over processes, each of them has all of its values meanwhile.
@@ -340,7 +340,7 @@ def _coarsen_mask(
         tables = Transfer(*(replace(each, lattice=each.lattice.whole) for each in (tables.fine, tables.coarse)))
     c = np.asarray(fetched(fine.c, transfer.transfer.fine.lattice), dtype=np.float64)
     part = tables.restricted(np.asarray(c < 0.0, dtype=np.float64))
-    whole, found = tables.restricted(np.ones_like(c)), tables.restricted(np.maximum(c, 0.0)) / factor
+    whole, found = tables.restricted(np.ones_like(c)), tables.restricted(np.maximum(c, 0.0))
     links = tuple(fetched(array, lattice) for array in coarse.links or ())
     held = part >= 0.5 * whole
     if links:

@@ -48,5 +48,5 @@ SMOOTHER = SmootherEntry(
     make=lambda level, settings, finest: RedBlack(level, settings),
     takes=red_black,
     colors=True,
-    over_correction=False,
+    short=0.5,
 )

@@ -57,7 +57,7 @@ class SmootherEntry:
     `make`: the smoother of a level, with whether that is the finest.
     `takes`: whether it smooths an operator.
     `colors`: whether it needs two colors of nodes.
-    `over_correction`: whether a correction from the next grid is taken more than once (`hierarchy.levels_of`).
+    `short`: the part of `hierarchy.SHORT_WAVES` that its cycles take.
     """
 
     name: str
@@ -65,7 +65,7 @@ class SmootherEntry:
     make: Callable[[Level, MultigridSettings, bool], Smoother]
     takes: Callable[[Operator], bool] = lambda operator: True
     colors: bool = False
-    over_correction: bool = True
+    short: float = 1.0
 
 
 def entry_of(settings: MultigridSettings, operator: Operator) -> SmootherEntry:
