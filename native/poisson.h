@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 23
+#define POISSON_ABI_VERSION 24
 
 #ifdef __cplusplus
 extern "C" {

@@ -157,7 +157,7 @@ def expected(
     if math.prod(blocks) == 1:
         compute = alone.fixed + alone.per_unknown * math.prod(shape)
         return Expected(blocks, compute, 0.0, 0.0, 0.0, 0.0, 0.0)
-    halo = max(LEAST_HALO, registry.halo_of(settings, depth))
+    halo = max(LEAST_HALO, registry.halo_of(settings, len(shape), depth))
     finest, link = _level(shape, blocks, 0), cluster.link(ranks)
     sums = (SUMS_OF_CG if settings.method == "cg" else 1) * cluster.sum(ranks)
     if settings.method == "fft":
@@ -181,7 +181,7 @@ def expected(
     nodes = sum(level.with_halo(blocks, halo) for level in divided) + math.prod(gathered.whole) / part
     compute = alone.fixed + alone.per_unknown * part * nodes
     halos = [
-        (_times(settings, number), _exchanges(level, blocks, halo, itemsize, link))
+        (_times(settings, number, len(shape)), _exchanges(level, blocks, halo, itemsize, link))
         for number, level in enumerate(divided)
     ]
     between, moved, steps = (sum(often * each[at] for often, each in halos) for at in range(3))
@@ -190,15 +190,16 @@ def expected(
     return Expected(blocks, compute, between, gather, sums, steps + 1, moved + parts)
 
 
-def _times(settings: SolverSettings, number: int) -> int:
+def _times(settings: SolverSettings, number: int, dimension: int) -> int:
     """How often arrays of a divided grid are exchanged in a cycle: the restricted source, and the iterate.
 
-    The finest has no such source. Below the second grid of a cycle of multigrid the iterate comes with layers enough
-    from the next coarser one; conjugate gradients need twice the sweeps after a correction.
+    The finest has no such source. Below the second grid of a cycle of multigrid, and on it in 2D, whose halos are
+    wider, the iterate comes with layers enough from the next coarser one; conjugate gradients need twice the sweeps
+    after a correction.
     """
     if number == 0:
         return 1
-    return 2 if number == 1 or settings.method == "cg" else 1
+    return 2 if settings.method == "cg" or (number == 1 and dimension == 3) else 1
 
 
 def _blocks(settings: SolverSettings, shape: tuple[int, ...], ranks: int) -> tuple[int, ...]:

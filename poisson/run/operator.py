@@ -19,7 +19,7 @@ def divide(request: Request, local: Backend) -> None:
     settings, order = request.settings, request.order if request.vectors else 0
 
     def halo(part: Lattice) -> int:
-        return max(registry.halo_of(settings, local.bind(Operator(part)).depth()), order)
+        return max(registry.halo_of(settings, part.dimension, local.bind(Operator(part)).depth()), order)
 
     request.ranks.divide(request.problem.lattice.of_arrays, halo, planes=registry.needs_planes(settings))
 

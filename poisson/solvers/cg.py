@@ -335,7 +335,7 @@ METHOD = MethodEntry(
     offer=_offer,
     patience=Patience(reads=100, factor=10.0),
     label=lambda settings: f"cg{registry.preconditioner_of(settings).label(settings)}",
-    halo=lambda settings, depth: registry.preconditioner_of(settings).halo(settings, depth),
+    halo=lambda settings, *given: registry.preconditioner_of(settings).halo(settings, *given),
     planes=lambda settings: registry.preconditioner_of(settings).planes,
 )
 

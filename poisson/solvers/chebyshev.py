@@ -119,5 +119,5 @@ METHOD = MethodEntry(
     make=lambda given: Chebyshev(given.operations),
     arrays=so_many(3.0),
     keys=frozenset(("check_every",)),
-    halo=lambda settings, depth: depth,
+    halo=lambda settings, dimension, depth: depth,
 )

@@ -86,7 +86,7 @@ USUAL_HALO = 4
 """Nodes beside the part of a rank that it has a copy of, where a method does not say how many it makes use of."""
 
 
-def _usual_halo(settings: SolverSettings, depth: int) -> int:
+def _usual_halo(settings: SolverSettings, dimension: int, depth: int) -> int:
     return USUAL_HALO
 
 
@@ -125,7 +125,7 @@ class MethodEntry:
     `label`: the method with its main settings, for people.
     `sweep`: the operations of an iteration, where it is a sweep whose bytes say how fast it is; else none.
     `halo`: where the grid is divided over ranks: how many nodes beside its part a rank has a copy of, so that a pass of
-    the method exchanges them once; given the settings and how many sweeps one pass makes.
+    the method exchanges them once; given the settings, the dimension, and how many sweeps one pass makes.
     `direct`: whether its first iteration solves, but for rounding.
     `in_place`: whether it reads the source by `Operations.take` and `certify` alone, so that it may lie in the memory
     of the caller.
@@ -149,7 +149,7 @@ class MethodEntry:
     resuming: Callable[[SolverSettings], SolverSettings] = _same
     label: Callable[[SolverSettings], str] = lambda settings: settings.method
     sweep: Callable[[SolverSettings], tuple[str, ...]] = lambda settings: ()
-    halo: Callable[[SolverSettings, int], int] = _usual_halo
+    halo: Callable[[SolverSettings, int, int], int] = _usual_halo
     direct: bool = False
     in_place: bool = False
     planes: Callable[[SolverSettings], bool] = lambda settings: False
@@ -185,5 +185,5 @@ class PreconditionerEntry:
     refused: Callable[[SolverSettings, Problem], Iterable[Clash]] = _nothing
     stands_by: int | None = None
     label: Callable[[SolverSettings], str] = lambda settings: f" with preconditioner {settings.preconditioner}"
-    halo: Callable[[SolverSettings, int], int] = _usual_halo
+    halo: Callable[[SolverSettings, int, int], int] = _usual_halo
     planes: bool = False

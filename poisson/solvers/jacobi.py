@@ -189,5 +189,5 @@ METHOD = MethodEntry(
     wrong=_wrong,
     variants=_variants,
     sweep=lambda settings: SWEEPS[settings.of(JacobiSettings).loop],
-    halo=lambda settings, depth: depth if settings.of(JacobiSettings).loop == "blocked" else USUAL_HALO,
+    halo=lambda settings, dimension, depth: depth if settings.of(JacobiSettings).loop == "blocked" else USUAL_HALO,
 )

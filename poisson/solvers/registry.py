@@ -127,15 +127,16 @@ def sweep_of(settings: SolverSettings) -> tuple[str, ...]:
     return () if settings.method == AUTO else method_of(settings).sweep(settings)
 
 
-def halo_of(settings: SolverSettings, depth: int) -> int:
+def halo_of(settings: SolverSettings, dimension: int, depth: int) -> int:
     """How wide the halos of a divided grid are to be: `MethodEntry.halo`; of ``auto`` the widest that it may choose.
 
-    `settings`: with any method. `depth`: sweeps that the backend makes best in one pass over memory.
+    `settings`: with any method. `dimension`: of the grid. `depth`: sweeps that the backend makes best in one pass over
+    memory.
     """
     if settings.method != AUTO:
-        return method_of(settings).halo(settings, depth)
+        return method_of(settings).halo(settings, dimension, depth)
     able = ((name, entry) for name, entry in methods().items() if entry.offer)
-    return max(entry.halo(replace(settings, method=name), depth) for name, entry in able)
+    return max(entry.halo(replace(settings, method=name), dimension, depth) for name, entry in able)
 
 
 def needs_planes(settings: SolverSettings) -> bool:

@@ -164,7 +164,7 @@ class WorkOfRank:
         ranks = Ranks(self.tally)
         ranks.divide(
             whole.lattice,
-            lambda part: registry.halo_of(settings, local.bind(replace(whole, lattice=part)).depth()),
+            lambda part: registry.halo_of(settings, part.dimension, local.bind(replace(whole, lattice=part)).depth()),
             planes=registry.needs_planes(settings),
         )
         lattice = ranks.division.lattice if ranks.division else whole.lattice

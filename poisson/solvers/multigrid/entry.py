@@ -9,6 +9,7 @@ from poisson.solvers.entries import ARRAYS_OF_LEVEL, Clash, Given, MethodEntry, 
 from poisson.solvers.expected import STRONG_ANGLE, Offer, Question
 from poisson.solvers.iteration import Method
 from poisson.solvers.mixed import DefectCorrection
+from poisson.solvers.multigrid.polynomial import MORE_ON_THE_FINEST
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.settings import SolverSettings
@@ -113,10 +114,11 @@ def _offer(question: Question) -> Offer | None:
     )
 
 
-def _halo(settings: SolverSettings, depth: int) -> int:
+def _halo(settings: SolverSettings, dimension: int, depth: int) -> int:
     """The sweeps after one correction and before the next restriction, the residual, and what that gathers."""
+    more = MORE_ON_THE_FINEST[dimension] if settings.method == "multigrid" else 0
     cycle = settings.of(MultigridSettings)
-    wanted = cycle.pre + cycle.post + 2
+    wanted = cycle.pre + cycle.post + more + 2
     return wanted + wanted % 2
 
 
