@@ -143,6 +143,10 @@ class Backend(CallersArrays, Exchanges, OwnWays, Recordings):
         """The lattice of a coarser grid whose axes are those of `lattice`; a process may have all of a divided one."""
         return lattice
 
+    def begins_evenly(self, lattice: Lattice) -> bool:
+        """Whether the parts of a lattice that processes have begin at even nodes, on all of them."""
+        return True
+
     def gathers(self, lattice: Lattice, halved: Sequence[bool]) -> bool:
         """Whether each process that has a part of a lattice has all of the one of every other node of some axes."""
         return False

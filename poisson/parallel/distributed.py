@@ -198,6 +198,10 @@ class DistributedBackend(Backend):
         few = math.prod(lattice.whole.shape) < self._gathered_nodes or halo.fewest < FEWEST_OWNED
         return lattice.whole if few else lattice
 
+    def begins_evenly(self, lattice: Lattice) -> bool:
+        halo = self.halo_of(lattice)
+        return halo is None or halo.begins_evenly
+
     def gathers(self, lattice: Lattice, halved: Sequence[bool]) -> bool:
         halo = self.halo_of(lattice)
         if halo is None:

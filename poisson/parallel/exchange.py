@@ -113,6 +113,11 @@ class Halo:
         segments = (segment for layout in self._layouts for segment in layout)
         return min((each.stop - each.start for each in segments if each.below or each.above), default=0)
 
+    @cached_property
+    def begins_evenly(self) -> bool:
+        """Whether the parts of all ranks begin at even nodes."""
+        return all(segment.first % 2 == 0 for layout in self._layouts for segment in layout)
+
     # ---- the halo
 
     def fill(self, array: DividedArray) -> None:

@@ -118,7 +118,8 @@ def roughness(operations: Operations) -> Roughness:
 
 def has_products(backend: Backend, operator: Operator) -> bool:
     """Whether a backend has full stencils, and the nodes are few enough for them and divided so that axes halve."""
-    return divisible(operator.lattice) and countable(operator.lattice) and Clusters in backend.bound
+    able = divisible(operator.lattice) and countable(operator.lattice) and Clusters in backend.bound
+    return backend.begins_evenly(operator.lattice) and able
 
 
 def kind_of(operations: Operations, coarse: str) -> str:

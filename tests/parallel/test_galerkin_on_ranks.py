@@ -34,7 +34,7 @@ from poisson.problem.problem import Problem
 from poisson.solvers.cg import ConjugateGradients
 from poisson.solvers.multigrid import Multigrid
 from poisson.solvers.multigrid.galerkin import galerkin_levels
-from poisson.solvers.roughness import kind_of, roughness
+from poisson.solvers.roughness import has_products, kind_of, roughness
 
 GATHERED = 400
 """Levels of fewer nodes are gathered."""
@@ -314,3 +314,17 @@ def test_odd_numbers_of_nodes_that_an_axis_wraps_around_keep_averages() -> None:
         return str(caught.value)
 
     assert len(set(on_ranks(2, refused))) == 1
+
+
+@pytest.mark.parametrize(("second", "able"), [(33, False), (34, True)])
+def test_ranks_agree_on_products_where_one_part_begins_at_an_odd_node(second: int, able: bool) -> None:
+    """As those of the grids that solutions are compared with may; else some ranks would wait for others for ever."""
+    whole = Lattice.uniform((65, 99), (1.0, 1.0), (*WALLS, *WALLS))
+    starts = [0, second, 66, 99]
+
+    def run(comm: ThreadCommunicator) -> bool:
+        line = whole.axes[1].part(starts[comm.rank], starts[comm.rank + 1], (2, 2))
+        backend = DistributedBackend(NumpyBackend(np.float64), comm)
+        return has_products(backend, Operator(whole.replaced(1, line)))
+
+    assert on_ranks(3, run) == [able] * 3
