@@ -156,6 +156,9 @@ class DistributedTransfer(TransferOperations):
             Transfer(_local(transfer.fine), _local(_plain(local) if self._gathers else local))
         )
         self._halves = transfer.halves is not None
+        # Along a divided axis that is not coarsened a layer of the coarse grid is one of the fine grid.
+        pairs = zip(fine.axes, coarse.axes, strict=True)
+        self._keeps = any(line.whole and line.whole.nodes == kept.undivided.nodes for line, kept in pairs)
         # One that is read and one that is written: a pass may correct and restrict at once.
         self._parts = [backend.empty(local.array_shape) for _ in range(2)] if self._gathers else None
 
@@ -170,11 +173,15 @@ class DistributedTransfer(TransferOperations):
         return EVERYWHERE if self._fine.halo is None else self._reached(right)
 
     def _reached(self, right: int) -> int:
-        return 2 * right - 1 if self._halves else right - 1
+        if not self._halves:
+            return right - 1
+        return min(2 * right - 1, right) if self._keeps else 2 * right - 1
 
     def _needed(self, wanted: int) -> int:
         """Coarse layers for so many fine ones, or all."""
-        return min(self._coarse.width, 1 + (wanted // 2 if self._halves else wanted))
+        if not self._halves:
+            return min(self._coarse.width, 1 + wanted)
+        return min(self._coarse.width, max(1 + wanted // 2, wanted if self._keeps else 0))
 
     def restrict(self, fine: Array, coarse: Array) -> None:
         layers = self._fine.need(fine, self.reach)

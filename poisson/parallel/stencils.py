@@ -88,8 +88,9 @@ class DistributedStencilTransfer(StencilTransferOperations):
         self.backend, self.transfer = backend, transfer
         fine, under, coarse = transfer.fine, transfer.under, transfer.coarse
         # On all ranks alike, though on some both may have the same nodes.
-        lines = zip(fine.lattice.axes, transfer.halved, strict=True)
-        same = not (transfer.gathers or any(half and line.whole for line, half in lines))
+        divided = [half for line, half in zip(fine.lattice.axes, transfer.halved, strict=True) if line.whole]
+        same = not (transfer.gathers or any(divided))
+        self._keeps = not all(divided)
         self._fine, self._coarse = (Exchanging(backend, backend.halo_of(each.lattice)) for each in (fine, coarse))
         self._under = self._coarse if same else Exchanging(backend, backend.halo_of(under, fine.lattice))
         weights, values = (array and array.values for array in (transfer.weights, fine.coefficients))
@@ -128,8 +129,9 @@ class DistributedStencilTransfer(StencilTransferOperations):
                 self.backend.note(coarse, given)
                 self.backend.do(self._under.halo.taking(coarse, given))
             else:
-                # Right fine layers are those between right coarse ones.
-                layers = min(layers, 2 * self._coarse.need(coarse, self._coarse.width) - 1)
+                # Right fine layers are those between right coarse ones, and no more along an axis that is not halved.
+                right = self._coarse.need(coarse, self._coarse.width)
+                layers = min(layers, right if self._keeps else 2 * right - 1)
                 _copy(self.backend, coarse, given, self._read)
         self._local.prolong_add(given.values, fine.values)
         self._fine.leave(fine, layers)

@@ -122,10 +122,12 @@ PROBLEMS = {
     "2d small": (Operator.uniform((17, 33), (0.1, 0.1), 0.0, (F, M, F, F)), (1, 2)),
     "2d fixed": (Operator.uniform((33, 65), (0.1, 0.1), 0.0, (F, F, F, F)), (1, 3)),
     "2d mixed": (Operator.uniform((33, 50), (0.1, 0.1), 0.1, (F, M, M, F)), (1, 2)),
+    "2d flat": (Operator.uniform((65, 33), (0.1, 0.2), 0.0, (F, F, F, F)), (1, 3)),
     "2d periodic": (Operator.uniform((32, 64), (0.1, 0.1), 0.0, (F, F, W, W)), (1, 4)),
     "2d singular": (Operator.uniform((33, 65), (0.1, 0.1), 0.0, (M, M, M, M)), (1, 3)),
     "3d fixed": (Operator.uniform((17, 17, 33), (0.1, 0.1, 0.1), 0.0, (F, F, F, F, F, F)), (1, 1, 3)),
     "3d pencils": (Operator.uniform((9, 18, 33), (0.1, 0.1, 0.1), 0.2, (M, F, W, W, F, M)), (1, 2, 2)),
+    "3d flat pencils": (Operator.uniform((9, 33, 33), (0.1, 0.1, 0.3), 0.2, (M, F, F, F, F, M)), (1, 2, 2)),
     "3d singular": (Operator.uniform((9, 16, 33), (0.1, 0.1, 0.1), 0.0, (M, M, W, W, M, M)), (1, 2, 2)),
 }
 
