@@ -385,7 +385,7 @@ def test_no_pass_needs_more_shared_memory_than_a_block_has(step: Pass) -> None:
 
 
 def test_shared_memory_decides_whether_a_shape_fits() -> None:
-    """Of two sweeps in 32 lines, 2 x 32 x 2 packs of 16 bytes for 32 lanes; a lane of three shows the outermost two.
+    """Two sweeps in 32 lines take 2 x 32 x 2 packs of 16 bytes for 32 lanes; a lane of three shows the outermost two.
 
     A coarser grid would have a KB beside them.
     """

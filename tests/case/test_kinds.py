@@ -33,7 +33,7 @@ EVERYTHING: tuple[Any, ...] = (True, False, 0, 1, -1, 10**400, 0.5, math.inf, ma
 
 
 def taken(kind: Kind, *items: Any) -> list[Any]:
-    """Those of some values that a kind takes, each with what the kind makes of the value."""
+    """The values that a kind takes, of some that are given, each with what the kind makes of it."""
     found = []
     for item in items:
         try:

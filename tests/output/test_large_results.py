@@ -65,7 +65,7 @@ COUNTS = Path("/proc/self/io")
 
 @pytest.mark.skipif(not COUNTS.exists(), reason="the system does not count the bytes that a process reads")
 def test_a_look_at_a_large_result_reads_a_small_part_of_it(tmp_path: Path) -> None:
-    """What describes, loads, draws and interpolates reads the ends of the file, where its texts are, and slices."""
+    """`info`, `load`, `plot` and `at` read the ends of the file, where its texts are, and slices of its fields."""
 
     def count() -> int:
         return int(COUNTS.read_text().split()[1])

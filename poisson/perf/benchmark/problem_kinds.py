@@ -54,7 +54,7 @@ cylinder: r, z in 2D and r, φ, z in 3D. polar: a disc, r and φ.
 
 
 def require_problem(method: str, nodes: Nodes) -> None:
-    """Raise PoissonError if `method` is one of `PROBLEMS` and there is no such problem on so many nodes."""
+    """Raise PoissonError if the problem that a method is measured on, of `PROBLEMS` or the box, has no such grid."""
     try:
         PROBLEMS.get(method, Problem.on_box)(nodes)
     except PoissonError as error:
