@@ -264,86 +264,30 @@ inline auto with_stream(bool stream, Visit visit) {
         return visit(stream);
 }
 
-// Rows that are computed together: each but the first and the last is read once for itself and both of its neighbours.
-constexpr int64_t TOGETHER = 4;
+#include "operator/together.h"
 
-// Neighbouring rows in 2D, the first of which begins at `u`, where the coefficients are constant: none of them lies on
-// a face along y. Several streams from memory hide more of its latency than one.
-template <class M, bool STREAM, class T, class O>
-__attribute__((noinline)) void visit_together(const Local<T>& a, const T* u, const T* f, O* out,
-                                              const Factors<T>& factors, Sums& sums) {
-    constexpr int64_t G = TOGETHER, AHEAD = 512 / sizeof(T);
-    const int64_t pitch = a.pitch, last = a.nx - 1, last_pack = last / LANES * LANES;
-    // The value at an end of a row.
-    const auto end_value = [&](int64_t g, int64_t i, Sums& into) {
-        const T* const row = u + g * pitch;
-        const Rows<T> one = {row, row - pitch, row + pitch, row, row, false};
-        const O old = out[g * pitch + i];
-        if constexpr (M::KIND == APPLY) return old;
-        return node_value<2, M>(a, one, RowLinks<T>{}, f ? f + g * pitch : nullptr, old, factors, i, into);
-    };
-    O at_first[G], at_last[G];
-    Sums later = {};
-    for (int64_t g = 0; g < G; ++g) at_first[g] = end_value(g, 0, later), at_last[g] = end_value(g, last, later);
-    const Weights<T> w(a, factors.scale);
-    const Pack<T> weight[3] = {w.x, w.y, w.z}, lane = lane_numbers<T>();
-    PackNorms norms[G];
-    Pack<T> before[G], here[G];
-    for (int64_t g = 0; g < G; ++g) {
-        before[g] = load(u + g * pitch - LANES);
-        here[g] = load(u + g * pitch);
-    }
-    const auto step = [&](int64_t i, auto at_an_end) __attribute__((always_inline)) {
-        Pack<T> below = load(u - pitch + i);
-        const Pack<T> behind_all = load(u + G * pitch + i);
-#pragma GCC unroll 4
-        for (int64_t g = 0; g < G; ++g) {
-            const int64_t at = g * pitch + i;
-            prefetch(u + at + pitch, AHEAD);
-            if (M::TAKES_SOURCE && f) prefetch(f + at, AHEAD);
-            const Pack<T> middle = here[g], behind = load(u + at + LANES);
-            const Pack<T> neighbour[6] = {left_of(u + at, before[g], middle), right_of(u + at, middle, behind), below,
-                                          g + 1 < G ? here[g + 1] : behind_all};
-            const Applied<Pack<T>> applied = {apply_operator<2>(middle, neighbour, weight, w.c), Pack<T>{}};
-            Pack<T> r = {};
-            if (M::TAKES_SOURCE) r = f ? residual_of(load(f + at), applied.au) : -applied.au;
-            Pack<T> value = written<M>(middle, applied, r, w.scale);
-            if constexpr (at_an_end) {
-                const auto inside = (lane > T(-i)) & (lane < T(last - i));
-                value = inside                ? value
-                        : lane == T(last - i) ? spread(T(at_last[g]))
-                        : lane == T(-i)       ? spread(T(at_first[g]))
-                                              : Pack<T>{};
-                r = inside ? r : Pack<T>{};
-            }
-            put(out + at, value, STREAM);
-            if (M::NORM) norms[g].template add<T>(r);
-            below = middle;
-            before[g] = middle;
-            here[g] = behind;
-        }
-    };
-    step(0, std::true_type());
-    for (int64_t i = LANES; i < last_pack; i += LANES) step(i, std::false_type());
-    if (last_pack == last && last > 0) {
-        for (int64_t g = 0; g < G; ++g)
-            put(out + g * pitch + last, lane == T(0) ? spread(T(at_last[g])) : Pack<T>{}, STREAM);
-    } else if (last_pack > 0) {
-        step(last_pack, std::true_type());
-    }
-    // Row by row, as `certify` adds up.
-    for (int64_t g = 0; M::NORM && g < G; ++g) {
-        end_value(g, 0, sums);
-        if (last > 0) end_value(g, last, sums);
-        norms[g].join(sums.sum, sums.maximum);
+// Calls visit(m, start, stop) for rows of a tile along the slowest axis, TOGETHER of them where none lies on a face, at
+// a place m of the middle axis: the order in which `residual` and `certify` add up.
+template <int DIMENSION, class T, class Visit>
+inline void for_each_group(const Local<T>& a, const Tile& tile, Visit visit) {
+    const int64_t slowest = DIMENSION == 2 ? a.ny : a.nz;
+    for (int64_t start = tile.start, stop; start < tile.stop; start = stop) {
+        const bool inner = start > 0 && start + TOGETHER < slowest && start + TOGETHER <= tile.stop;
+        stop = inner ? start + TOGETHER : start + 1;
+        for (int64_t m = tile.low; m < tile.high; ++m) visit(m, start, stop);
     }
 }
+
+// From so many bytes of u on, `defect` in 3D goes around the cache: with u and f, what it leaves does not stay there.
+constexpr int64_t DEFECT_BYTES = int64_t{8} << 20;
 
 // The nodes of a tile. With APPLY those on the faces keep their values.
 template <int DIMENSION, class M, class T, class O>
 inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const Tile& tile, const T* u, const T* f,
                        O* out, const Factors<T>& factors, double& sum, double& maximum) {
-    const bool stream = M::KIND != COLOR && goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
+    const int64_t bytes = a.pitch * a.ny * a.nz * int64_t(sizeof(T));
+    const bool stream =
+        M::KIND != COLOR && (goes_around_cache(bytes) || (DIMENSION == 3 && M::KIND == DEFECT && bytes > DEFECT_BYTES));
     Sums sums = {sum, maximum}, of_others = {0, 0};
     const auto visit_rows = [&](auto chosen) {
         const auto visit_one = [&](int64_t j, int64_t k) {
@@ -355,16 +299,21 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                                     f ? f + row : nullptr, out + row, of_row, chosen,
                                     a.counts(j, k) ? sums : of_others);
         };
-        if constexpr (DIMENSION == 2 && M::VARIES == NOTHING && M::KIND != COLOR && M::KIND != PRODUCT) {
-            for (int64_t j = tile.start; j < tile.stop;) {
-                const int64_t end = j + TOGETHER, row = a.row(j, 0);
-                if (j == 0 || end > tile.stop || end == a.ny || !a.counts(j, 0) || !a.counts(end - 1, 0)) {
-                    visit_one(j++, 0);
-                    continue;
+        if constexpr (M::VARIES == NOTHING && M::KIND != COLOR && M::KIND != PRODUCT &&
+                      !(DIMENSION == 3 && M::KIND == APPLY)) {
+            const auto j = [](int64_t at, int64_t m) { return DIMENSION == 2 ? at : m; };
+            const auto k = [](int64_t at) { return DIMENSION == 2 ? 0 : at; };
+            for_each_group<DIMENSION>(a, tile, [&](int64_t m, int64_t start, int64_t stop) {
+                const int64_t first = j(start, m), plane = k(start), row = a.row(first, plane);
+                const Rows<T> rows = rows_at<DIMENSION>(a, u, first, plane);
+                if (stop - start == TOGETHER && !rows.fixed && a.counts(first, plane) &&
+                    a.counts(j(stop - 1, m), k(stop - 1))) {
+                    visit_together<DIMENSION, M, decltype(chosen)::value>(a, rows, f ? f + row : nullptr, out + row,
+                                                                          factors, sums);
+                } else {
+                    for (int64_t at = start; at < stop; ++at) visit_one(j(at, m), k(at));
                 }
-                visit_together<M, decltype(chosen)::value>(a, u + row, f ? f + row : nullptr, out + row, factors, sums);
-                j = end;
-            }
+            });
         } else {
             for_each_row(a, tile, visit_one);
         }

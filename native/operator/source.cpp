@@ -176,8 +176,11 @@ poisson_status certify_on(const poisson_operator* operator_, const U* u, const S
     for (int64_t number = 0; number < all.count(); ++number) {
         T* const row = work.row<T>(number);
         Sums sums = {0, 0};
-        for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
-            certify_row<DIMENSION>(a, rows_in<DIMENSION>(a, u, j, k, row), f, j, k, row, sums);
+        for_each_group<DIMENSION>(a, all.tile(number), [&](int64_t m, int64_t start, int64_t stop) {
+            for (int64_t at = start; at < stop; ++at) {
+                const int64_t j = DIMENSION == 2 ? at : m, k = DIMENSION == 2 ? 0 : at;
+                certify_row<DIMENSION>(a, rows_in<DIMENSION>(a, u, j, k, row), f, j, k, row, sums);
+            }
         });
         keep_pair(partial, number, all.count(), sums.sum, sums.maximum, result);
     }

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Neighbouring rows of constant coefficients, computed together.
+#ifndef POISSON_TOGETHER_H
+#define POISSON_TOGETHER_H
+
+#include "operator/rows.h"
+
+// Rows that are computed together, neighbours along the slowest axis: each but the first and the last is read once for
+// itself and both of its neighbours.
+constexpr int64_t TOGETHER = 4;
+
+// How far ahead memory is asked for: in 3D the row after the next one of each plane; in 2D a group of rows, as less
+// would be a row that is computed now, or in the row where the groups fill too much of the second cache or nothing
+// but u is read.
+template <int DIMENSION, class M, class T>
+inline int64_t far_ahead(const Local<T>& a) {
+    constexpr int64_t MOST_BYTES = 131072, IN_ROW = 512;
+    if (DIMENSION == 3) return 2 * a.pitch;
+    const int64_t group = TOGETHER * a.pitch;
+    return M::KIND != APPLY && group * int64_t(sizeof(T)) <= MOST_BYTES ? group : IN_ROW / int64_t(sizeof(T));
+}
+
+// Neighbouring rows along the slowest axis, of which `rows` has the first: none of them lies on a face of that axis.
+// Several streams from memory hide more of its latency than one, and in 3D a row comes from the second cache half as
+// often as for its plane and for each of the two beside it.
+template <int DIMENSION, class M, bool STREAM, class T, class O>
+__attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& rows, const T* f, O* out,
+                                              const Factors<T>& factors, Sums& sums) {
+    constexpr int64_t G = TOGETHER;
+    constexpr bool SOLID = DIMENSION == 3;
+    const T *const u = rows.centre, *const lower = rows.y_lower, *const upper = rows.y_upper;
+    const int64_t stride = SOLID ? a.pitch * a.ny : a.pitch, ahead = far_ahead<DIMENSION, M>(a);
+    const int64_t last = a.nx - 1, last_pack = last / LANES * LANES;
+    // The values at the ends of the rows, and their norms.
+    O at_first[G], at_last[G];
+    Sums of_first[G] = {}, of_last[G] = {};
+    for (int64_t g = 0; g < G; ++g) {
+        const int64_t at = g * stride;
+        if constexpr (M::KIND == APPLY) {
+            at_first[g] = out[at], at_last[g] = out[at + last];
+        } else {
+            const T *const before = u + at - stride, *const behind = u + at + stride;
+            const Rows<T> row = {u + at, SOLID ? lower + at : before, SOLID ? upper + at : behind, before, behind,
+                                 false};
+            const auto end_value = [&](int64_t i, Sums& into) {
+                return node_value<DIMENSION, M>(a, row, RowLinks<T>{}, f ? f + at : nullptr, O(0), factors, i, into);
+            };
+            at_first[g] = end_value(0, of_first[g]), at_last[g] = end_value(last, of_last[g]);
+        }
+    }
+    const Weights<T> w(a, factors.scale);
+    const Pack<T> weight[3] = {w.x, w.y, w.z}, lane = lane_numbers<T>();
+    PackNorms norms[G];
+    Pack<T> before[G], here[G];
+#pragma GCC unroll 4
+    for (int64_t g = 0; g < G; ++g) {
+        before[g] = load(u + g * stride - LANES);
+        here[g] = load(u + g * stride);
+    }
+    const auto step = [&](int64_t i, auto at_an_end) __attribute__((always_inline)) {
+        Pack<T> below = load(u - stride + i);
+        const Pack<T> behind_all = load(u + G * stride + i);
+#pragma GCC unroll 4
+        for (int64_t g = 0; g < G; ++g) {
+            const int64_t at = g * stride + i;
+            prefetch(u + at + stride, ahead);
+            if (M::TAKES_SOURCE && f) prefetch(f + at, ahead);
+            // A store of a line that is in no cache waits as long as a load.
+            if (SOLID && !STREAM) __builtin_prefetch(out + at + ahead, 1, 3);
+            const Pack<T> middle = here[g], behind = load(u + at + LANES), above = g + 1 < G ? here[g + 1] : behind_all;
+            const Pack<T> neighbour[6] = {left_of(u + at, before[g], middle),
+                                          right_of(u + at, middle, behind),
+                                          SOLID ? load(lower + at) : below,
+                                          SOLID ? load(upper + at) : above,
+                                          below,
+                                          above};
+            const Applied<Pack<T>> applied = {apply_operator<DIMENSION>(middle, neighbour, weight, w.c), Pack<T>{}};
+            Pack<T> r = {};
+            if (M::TAKES_SOURCE) r = f ? residual_of(load(f + at), applied.au) : -applied.au;
+            Pack<T> value = written<M>(middle, applied, r, w.scale);
+            if constexpr (at_an_end) {
+                const auto inside = (lane > T(-i)) & (lane < T(last - i));
+                value = inside                ? value
+                        : lane == T(last - i) ? spread(T(at_last[g]))
+                        : lane == T(-i)       ? spread(T(at_first[g]))
+                                              : Pack<T>{};
+                r = inside ? r : Pack<T>{};
+            }
+            put(out + at, value, STREAM);
+            if (M::NORM) norms[g].template add<T>(r);
+            below = middle;
+            before[g] = middle;
+            here[g] = behind;
+        }
+    };
+    step(0, std::true_type());
+    for (int64_t i = LANES; i < last_pack; i += LANES) step(i, std::false_type());
+    if (last_pack == last && last > 0) {
+        for (int64_t g = 0; g < G; ++g)
+            put(out + g * stride + last, lane == T(0) ? spread(T(at_last[g])) : Pack<T>{}, STREAM);
+    } else if (last_pack > 0) {
+        step(last_pack, std::true_type());
+    }
+    // Row by row, as `certify` adds up.
+#pragma GCC unroll 4
+    for (int64_t g = 0; M::NORM && g < G; ++g) {
+        const Sums ends[] = {of_first[g], last > 0 ? of_last[g] : Sums{}};
+        for (const Sums& end : ends) {
+            sums.sum += end.sum;
+            sums.maximum = end.maximum > sums.maximum ? end.maximum : sums.maximum;
+        }
+        norms[g].join(sums.sum, sums.maximum);
+    }
+}
+
+#endif
