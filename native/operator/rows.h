@@ -308,8 +308,10 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                 const Rows<T> rows = rows_at<DIMENSION>(a, u, first, plane);
                 if (stop - start == TOGETHER && !rows.fixed && a.counts(first, plane) &&
                     a.counts(j(stop - 1, m), k(stop - 1))) {
-                    visit_together<DIMENSION, M, decltype(chosen)::value>(a, rows, f ? f + row : nullptr, out + row,
-                                                                          factors, sums);
+                    constexpr Stores STORES = decltype(chosen)::value ? AROUND : NEAR;
+                    visit_together<DIMENSION, M, STORES>(a, rows, f ? f + row : nullptr,
+                                                         DIMENSION == 2 ? a.pitch : a.pitch * a.ny, out + row, factors,
+                                                         sums);
                 } else {
                     for (int64_t at = start; at < stop; ++at) visit_one(j(at, m), k(at));
                 }

@@ -128,12 +128,6 @@ poisson_status integrate(const poisson_operator* operator_, const V* from, int64
     return POISSON_SUCCESS;
 }
 
-// A row and those beside it as they are.
-template <int DIMENSION, class T>
-Rows<T> rows_in(const Local<T>& a, const T* u, int64_t j, int64_t k, T*) {
-    return rows_at<DIMENSION>(a, u, j, k);
-}
-
 // Values of the same row in another type, between others.
 inline int64_t widened_values(const Local<double>& a) { return (a.nx + LANES - 1) / LANES * LANES + 2 * LANES; }
 
@@ -142,7 +136,7 @@ inline const double* widened(const float* from, int64_t values, double* to) {
     return to + LANES;
 }
 
-// The same in float64, in the memory behind that of certify_row.
+// A row and those beside it in float64, in the memory behind that of certify_row.
 template <int DIMENSION>
 Rows<double> rows_in(const Local<double>& a, const float* u, int64_t j, int64_t k, double* to) {
     Local<float> narrow = {};
@@ -177,9 +171,13 @@ poisson_status certify_on(const poisson_operator* operator_, const U* u, const S
         T* const row = work.row<T>(number);
         Sums sums = {0, 0};
         for_each_group<DIMENSION>(a, all.tile(number), [&](int64_t m, int64_t start, int64_t stop) {
-            for (int64_t at = start; at < stop; ++at) {
-                const int64_t j = DIMENSION == 2 ? at : m, k = DIMENSION == 2 ? 0 : at;
-                certify_row<DIMENSION>(a, rows_in<DIMENSION>(a, u, j, k, row), f, j, k, row, sums);
+            if constexpr (std::is_same_v<T, U>) {
+                certify_group<DIMENSION>(a, u, f, m, start, stop, row, sums);
+            } else {
+                for (int64_t at = start; at < stop; ++at) {
+                    const int64_t j = DIMENSION == 2 ? at : m, k = DIMENSION == 2 ? 0 : at;
+                    certify_row<DIMENSION>(a, rows_in<DIMENSION>(a, u, j, k, row), f, j, k, row, sums);
+                }
             }
         });
         keep_pair(partial, number, all.count(), sums.sum, sums.maximum, result);

@@ -9,6 +9,9 @@
 // itself and both of its neighbours.
 constexpr int64_t TOGETHER = 4;
 
+// Whether values go through the cache, around it, or nowhere: then the norms alone are wanted.
+enum Stores { NEAR, AROUND, NONE };
+
 // How far ahead memory is asked for: in 3D the row after the next one of each plane; in 2D a group of rows, as less
 // would be a row that is computed now, or in the row where the groups fill too much of the second cache or nothing
 // but u is read.
@@ -23,9 +26,11 @@ inline int64_t far_ahead(const Local<T>& a) {
 // Neighbouring rows along the slowest axis, of which `rows` has the first: none of them lies on a face of that axis.
 // Several streams from memory hide more of its latency than one, and in 3D a row comes from the second cache half as
 // often as for its plane and for each of the two beside it.
-template <int DIMENSION, class M, bool STREAM, class T, class O>
-__attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& rows, const T* f, O* out,
-                                              const Factors<T>& factors, Sums& sums) {
+//
+// The rows of f are `f_stride` values apart.
+template <int DIMENSION, class M, Stores STORES, class T, class O>
+__attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& rows, const T* f, int64_t f_stride,
+                                              O* out, const Factors<T>& factors, Sums& sums) {
     constexpr int64_t G = TOGETHER;
     constexpr bool SOLID = DIMENSION == 3;
     const T *const u = rows.centre, *const lower = rows.y_lower, *const upper = rows.y_upper;
@@ -43,7 +48,8 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
             const Rows<T> row = {u + at, SOLID ? lower + at : before, SOLID ? upper + at : behind, before, behind,
                                  false};
             const auto end_value = [&](int64_t i, Sums& into) {
-                return node_value<DIMENSION, M>(a, row, RowLinks<T>{}, f ? f + at : nullptr, O(0), factors, i, into);
+                return node_value<DIMENSION, M>(a, row, RowLinks<T>{}, f ? f + g * f_stride : nullptr, O(0), factors, i,
+                                                into);
             };
             at_first[g] = end_value(0, of_first[g]), at_last[g] = end_value(last, of_last[g]);
         }
@@ -62,11 +68,11 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
         const Pack<T> behind_all = load(u + G * stride + i);
 #pragma GCC unroll 4
         for (int64_t g = 0; g < G; ++g) {
-            const int64_t at = g * stride + i;
+            const int64_t at = g * stride + i, f_at = g * f_stride + i;
             prefetch(u + at + stride, ahead);
-            if (M::TAKES_SOURCE && f) prefetch(f + at, ahead);
+            if (M::TAKES_SOURCE && f) prefetch(f + f_at, ahead);
             // A store of a line that is in no cache waits as long as a load.
-            if (SOLID && !STREAM) __builtin_prefetch(out + at + ahead, 1, 3);
+            if (SOLID && STORES == NEAR) __builtin_prefetch(out + at + ahead, 1, 3);
             const Pack<T> middle = here[g], behind = load(u + at + LANES), above = g + 1 < G ? here[g + 1] : behind_all;
             const Pack<T> neighbour[6] = {left_of(u + at, before[g], middle),
                                           right_of(u + at, middle, behind),
@@ -76,7 +82,7 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
                                           above};
             const Applied<Pack<T>> applied = {apply_operator<DIMENSION>(middle, neighbour, weight, w.c), Pack<T>{}};
             Pack<T> r = {};
-            if (M::TAKES_SOURCE) r = f ? residual_of(load(f + at), applied.au) : -applied.au;
+            if (M::TAKES_SOURCE) r = f ? residual_of(load(f + f_at), applied.au) : -applied.au;
             Pack<T> value = written<M>(middle, applied, r, w.scale);
             if constexpr (at_an_end) {
                 const auto inside = (lane > T(-i)) & (lane < T(last - i));
@@ -86,7 +92,7 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
                                               : Pack<T>{};
                 r = inside ? r : Pack<T>{};
             }
-            put(out + at, value, STREAM);
+            if (STORES != NONE) put(out + at, value, STORES == AROUND);
             if (M::NORM) norms[g].template add<T>(r);
             below = middle;
             before[g] = middle;
@@ -96,8 +102,8 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
     step(0, std::true_type());
     for (int64_t i = LANES; i < last_pack; i += LANES) step(i, std::false_type());
     if (last_pack == last && last > 0) {
-        for (int64_t g = 0; g < G; ++g)
-            put(out + g * stride + last, lane == T(0) ? spread(T(at_last[g])) : Pack<T>{}, STREAM);
+        for (int64_t g = 0; STORES != NONE && g < G; ++g)
+            put(out + g * stride + last, lane == T(0) ? spread(T(at_last[g])) : Pack<T>{}, STORES == AROUND);
     } else if (last_pack > 0) {
         step(last_pack, std::true_type());
     }
