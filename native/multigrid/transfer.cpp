@@ -78,6 +78,12 @@ inline bool elsewhere(Span nodes, int64_t n, int32_t lower, int32_t upper) {
     return (lower == HALO && nodes.start < 0) || (upper == HALO && nodes.stop > n);
 }
 
+// Asks memory for a row.
+template <class T>
+inline void ask_for(const T* row, int64_t nodes) {
+    for (int64_t i = 0; i < nodes; i += WIDE<T>) prefetch(row, i);
+}
+
 template <class T>
 poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
                            const poisson_transfer* tables, const T* values, T* out) {
@@ -101,6 +107,9 @@ poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_
             const int64_t plane = fine.dimension == 3 ? image(p, fine.nz, fine.rule(4), fine.rule(5)) : 0;
             for (int64_t r = rows.start; r < rows.stop; ++r) {
                 const int64_t line = image(r, fine.ny, fine.rule(2), fine.rule(3));
+                // The next coarse row needs what is two rows on; the first of its planes is in a cache.
+                if (fine.dimension == 3 && p > planes.start && r > rows.start)
+                    ask_for(values + fine.row(line, plane) + 2 * fine.pitch, fine.nx);
                 mix.add(values + fine.row(line, plane), by_plane * grids.y.weight(r, j));
             }
         }
