@@ -16,6 +16,7 @@ void take_row(const Local<T>& a, bool fixed_row, const T* mask, const V* from, d
     const bool lower = fixed_row || a.fixed(0, a.nx, 0), upper = fixed_row || a.fixed(a.nx - 1, a.nx, 0);
     const double kept = fixed_row ? 0.0 : 1.0, moved = fixed_row ? 0.0 : shift;
     const Pack<double> factor = spread(kept), less = spread(moved);
+    const bool asks = a.dimension == 3 && !stream;
     PackNorms norms;
     const auto step = [&](int64_t i, auto at_an_end) __attribute__((always_inline)) {
         Pack<V> given = {};
@@ -24,6 +25,8 @@ void take_row(const Local<T>& a, bool fixed_row, const T* mask, const V* from, d
         else
             std::memcpy(&given, from + i, (a.nx - i) * sizeof(V));
         prefetch(from + i, FAR_AHEAD);
+        // A store of a line that is in no cache waits as long as a load.
+        if (asks) __builtin_prefetch(to + i + FAR_AHEAD / 2, 1, 3);
         Pack<double> values = converted<double>(given) * factor - less;
         if (mask) values = converted<double>(load(mask + i)) < 0.0 ? 0.0 * values : values;
         if constexpr (at_an_end) {
