@@ -136,6 +136,7 @@ poisson_status interpolate(const poisson_operator* source_operator, const poisso
             const bool alone = mix.count == 1 && mix.weight[0] == 1;
             if (!alone) add_up(mix, 0, round_up(source.nx, WIDE<T>), sums);
             T* const row = out + target.row(j, k);
+            if (solid && !stream) ask_to_write(row + 2 * target.pitch, target.nx);
             T* const to = stream || mask ? sums + read : row;
             const T first = row[0], last = row[target.nx - 1];
             interpolate_along_x(x, alone ? mix.row[0] : sums, to);

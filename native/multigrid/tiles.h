@@ -19,6 +19,12 @@ constexpr int64_t WIDE = 64 / sizeof(T);
 template <class T>
 using Line = Pack<T, WIDE<T>>;
 
+// Asks for a row that will be written: a store of a line that is in no cache waits as long as a load.
+template <class T>
+inline void ask_to_write(T* row, int64_t nodes) {
+    for (int64_t i = 0; i < nodes; i += WIDE<T>) __builtin_prefetch(row + i, 1, 3);
+}
+
 // The range of indices [start, stop).
 struct Span {
     int64_t start, stop;

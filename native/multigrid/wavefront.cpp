@@ -389,14 +389,11 @@ private:
             for (int64_t n = 0; n < steps.soon; ++n) rows.soon[n] = stage.soon[n] + stage.soon_offset[n] + soon;
             if (solid && !task.stream && stage.result && own)
                 for (int64_t n = 0; n < COUNT; ++n)
-                    ask_to_write(task.out + stage.offset[begin + n + 1] + row_offset(j + SOON_WRITTEN) + tile.first);
+                    ask_to_write(task.out + stage.offset[begin + n + 1] + row_offset(j + SOON_WRITTEN) + tile.first,
+                                 tile.last - tile.first);
             step(a, rows, stage.columns, stage.scale, counts ? norms : of_others);
             if (zero) end_first_sweep(stage, j, at, begin, rows);
         }
-    }
-    // A store of a line that is in no cache waits as long as a load.
-    void ask_to_write(T* row) const {
-        for (int64_t i = 0; i < tile.last - tile.first; i += W) __builtin_prefetch(row + i, 1, 3);
     }
     void end_first_sweep(const Stage& stage, int64_t j, const Offsets& at, int64_t begin, const Bundle<T>& rows) const {
         for (int64_t n = 0; n < rows.count; ++n) {
