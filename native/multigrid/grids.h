@@ -8,6 +8,7 @@
 #ifndef POISSON_GRIDS_H
 #define POISSON_GRIDS_H
 
+#include "multigrid/by_tables.h"
 #include "multigrid/tiles.h"
 
 // An axis of both grids. Where these are parts, the cells are those of the whole axis, nodes are counted from the first
@@ -204,6 +205,7 @@ struct AlongX {
     const int32_t* index;
     const double* weight;
     const void* paired;
+    TableGroups groups = {};
 };
 
 // The weights of a row of `paired`, of so many nodes each.
@@ -240,6 +242,10 @@ inline void restrict_along_x(const AlongX& x, const T* __restrict fine, T* __res
             coarse[i] = sum;
         }
     } else {
+        // The lanes behind the nodes of a group are written again.
+        const int64_t last = std::max(start, stop - WIDE<T>);
+        start = by_groups<RESTRICT_ENTRIES>(x.groups, fine, start, last,
+                                            [&](int64_t i, auto sum) { store(coarse + i, sum); });
         for (int64_t i = start; i < stop; ++i) {
             T sum = 0;
             // An entry without weight has an index that may lie elsewhere.
@@ -294,6 +300,9 @@ inline void prolong_along_x(const AlongX& x, const T* __restrict coarse, const T
     } else if (x.paired) {
         u ? prolong_pairs<true>(x, coarse, u, out, start, stop) : prolong_pairs<false>(x, coarse, u, out, start, stop);
     } else {
+        start = by_groups<PROLONG_ENTRIES>(x.groups, coarse, start, stop, [&](int64_t i, auto sum) {
+            store(out + i, u ? load<WIDE<T>>(u + i) + sum : sum);
+        });
         for (int64_t i = start; i < stop; ++i) {
             const int64_t n = PROLONG_ENTRIES * i;
             out[i] =
@@ -317,12 +326,20 @@ struct Grids {
     AlongX x;
     Pairing y, z;
 
-    Grids(const poisson_operator& fine, const poisson_operator& coarse_, const poisson_transfer& tables)
+    // `direction` says how many entries the tables along x have for a node: of the finer grid, or of the coarser one.
+    Grids(const poisson_operator& fine, const poisson_operator& coarse_, const poisson_transfer& tables,
+          int64_t direction)
         : coarse(local<T>(&coarse_)),
           coarse_mask(mask_of<T>(&coarse_)),
           x{Pairing(fine, coarse_, tables, 0), tables.index[0], tables.weight[0], tables.paired},
           y(fine, coarse_, tables, 1),
-          z(fine, coarse_, tables, 2) {}
+          z(fine, coarse_, tables, 2) {
+        const Pairing& along = x.pairing;
+        if (!x.index || along.same() || along.halves() || along.entries || along.collapses()) return;
+        const bool down = direction == RESTRICT_ENTRIES;
+        x.groups =
+            kept.make(x.index, x.weight, down ? along.coarse : along.fine, direction, down ? WIDE<T> / 2 : WIDE<T>);
+    }
 
     bool fixed_row(int64_t j, int64_t k) const {
         return coarse.fixed(j, coarse.ny, 1) || (coarse.dimension == 3 && coarse.fixed(k, coarse.nz, 2));
@@ -364,6 +381,8 @@ struct Grids {
     }
 
 private:
+    KeptGroups<T> kept;
+
     __attribute__((noinline)) void add_by_tables(const T* values, int64_t j, int64_t k, Mix<T>& mix) const {
         const Pairing::Two of_y = y.two(j), of_z = z.two(k);
         for (int n = 0; n < 4; ++n) {

@@ -20,6 +20,7 @@ struct CubicsAlongX {
     const double* weight;
     bool tabulated;
     const T* paired;
+    TableGroups groups = {};
     bool coincide = false;  // whether every other node, away from the ends, is one of the source
 
     CubicsAlongX(const Local<T>& source, const Local<T>& target, const poisson_transfer& tables)
@@ -29,6 +30,8 @@ struct CubicsAlongX {
           weight(tables.weight[0]),
           tabulated(tables.entries[0] != 0),
           paired(static_cast<const T*>(tables.paired)) {
+        if (!paired && !tabulated && !finer.same() && !coarser.halves() && !finer.halves() && source.nx > ENTRIES)
+            groups = kept.make(index, weight, finer.fine, ENTRIES, WIDE<T>);
         if (!paired || down()) return;
         coincide = true;
         for (int64_t i = 2; i < source.nx - 2; ++i) coincide &= row(0)[i] == 0 && row(1)[i] == 0 && row(3)[i] == 0;
@@ -36,6 +39,9 @@ struct CubicsAlongX {
     bool down() const { return finer.fine < finer.coarse; }
     // The n-th row of `paired`.
     const T* row(int64_t n) const { return paired + n * round_up(down() ? finer.fine : (finer.fine + 1) / 2, 16); }
+
+private:
+    KeptGroups<T> kept;
 };
 
 // A row of the target from a row of the source.
@@ -95,7 +101,9 @@ inline void interpolate_along_x(const CubicsAlongX<T>& x, const T* __restrict fr
         }
         by_table(2 * last, nodes);
     } else {
-        by_table(0, nodes);
+        const int64_t first =
+            by_groups<ENTRIES>(x.groups, from, 0, nodes, [&](int64_t i, auto sum) { store(to + i, sum); });
+        by_table(first, nodes);
     }
 }
 
@@ -133,7 +141,8 @@ poisson_status interpolate(const poisson_operator* source_operator, const poisso
                     if (weight != 0) mix.add(values + source.row(tables->index[1][n_y], plane), weight);
                 }
             }
-            const bool alone = mix.count == 1 && mix.weight[0] == 1;
+            // By groups a row is read beyond its end.
+            const bool alone = mix.count == 1 && mix.weight[0] == 1 && x.groups.size == 0;
             if (!alone) add_up(mix, 0, round_up(source.nx, WIDE<T>), sums);
             T* const row = out + target.row(j, k);
             if (solid && !stream) ask_to_write(row + 2 * target.pitch, target.nx);

@@ -157,11 +157,11 @@ poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, 
     const Local<T> a = local<T>(operator_);
     const std::unique_ptr<T[]> scales = scales_of<T>(*operator_, omegas, count);
     if (!scales) return POISSON_OUT_OF_MEMORY;
-    const auto between = [&](const poisson_operator* coarse, const poisson_transfer* tables) {
-        return Grids<T>(*operator_, coarse ? *coarse : *operator_, tables ? *tables : poisson_transfer{});
+    const auto between = [&](const poisson_operator* coarse, const poisson_transfer* tables, int64_t direction) {
+        return Grids<T>(*operator_, coarse ? *coarse : *operator_, tables ? *tables : poisson_transfer{}, direction);
     };
-    const Grids<T> from = between(correction.operator_, correction.tables),
-                   to = between(restriction.operator_, restriction.tables);
+    const Grids<T> from = between(correction.operator_, correction.tables, PROLONG_ENTRIES),
+                   to = between(restriction.operator_, restriction.tables, RESTRICT_ENTRIES);
     POISSON_COEFFICIENTS(T, operator_, arrays);
     Passage<T> task = {};
     task.arrays = POISSON_VARYING(T, arrays);

@@ -88,7 +88,7 @@ template <class T>
 poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
                            const poisson_transfer* tables, const T* values, T* out) {
     const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
-    const Grids<T> grids(*fine_operator, *coarse_operator, *tables);
+    const Grids<T> grids(*fine_operator, *coarse_operator, *tables, RESTRICT_ENTRIES);
     return for_rows(coarse, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
         T* row = out + coarse.row(j, k);
         if (grids.fixed_row(j, k)) {
@@ -122,7 +122,7 @@ template <class T>
 poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
                            const poisson_transfer* tables, const T* values, T* out) {
     const Local<T> fine = local<T>(fine_operator);
-    const Grids<T> grids(*fine_operator, *coarse_operator, *tables);
+    const Grids<T> grids(*fine_operator, *coarse_operator, *tables, PROLONG_ENTRIES);
     const T* const mask = mask_of<T>(fine_operator);
     // Behind the sums there is room for what masked nodes keep.
     const int64_t room = fine.pitch + 2 * WIDE<T>;
