@@ -12,7 +12,7 @@
 // Where the entries of the nodes of each group of `size` lie behind the group's `base`, and their weights: those of a
 // group entry by entry, in a line each. Without instructions for it, or memory, there are none.
 struct TableGroups {
-    int64_t size = 0, entries = 0;
+    int64_t size = 0, nodes = 0;
     const int32_t *base = nullptr, *places = nullptr;
     const void* weights = nullptr;
 };
@@ -28,32 +28,53 @@ inline Line<double> lanes_at(Line<double> first, Line<double> second, const int3
         _mm512_permutex2var_pd(__m512d(first), _mm512_maskz_cvtepi32_epi64(0xff, narrow), __m512d(second)));
 }
 
-// The values of the whole groups of nodes among [start, stop), from the first one on: visit(node, line) for each, whose
-// lanes behind `size` have no meaning. Returns how far it got; a group whose entries are too far apart ends it.
-template <int64_t E, class T, class Visit>
-POISSON_INLINE int64_t by_groups(const TableGroups& tables, const T* from, int64_t start, int64_t stop, Visit visit) {
+// The first `count` values at a place, and a line written there likewise.
+inline Line<float> load_lanes(const float* from, int64_t count) {
+    return Line<float>(_mm512_maskz_loadu_ps(__mmask16((1u << count) - 1), from));
+}
+inline Line<double> load_lanes(const double* from, int64_t count) {
+    return Line<double>(_mm512_maskz_loadu_pd(__mmask8((1u << count) - 1), from));
+}
+inline void store_lanes(float* to, Line<float> line, int64_t count) {
+    _mm512_mask_storeu_ps(to, __mmask16((1u << count) - 1), __m512(line));
+}
+inline void store_lanes(double* to, Line<double> line, int64_t count) {
+    _mm512_mask_storeu_pd(to, __mmask8((1u << count) - 1), __m512d(line));
+}
+
+// to = the values of the nodes [start, stop) by groups, from the first one on, with u added if there is one. Returns
+// how far it got: a group that begins before `start` or ends behind `stop`, or whose entries are too far apart, ends
+// it.
+template <int64_t E, class T>
+__attribute__((noinline)) int64_t by_groups(const TableGroups tables, const T* from, const T* u, T* to, int64_t start,
+                                            int64_t stop) {
     constexpr int64_t W = WIDE<T>;
     const int64_t size = tables.size;
     if (size == 0 || start % size != 0) return start;
-    const int32_t* const base = tables.base;
-    for (; start + size <= stop; start += size) {
-        const int64_t group = start / size;
-        if (base[group] < 0) break;
-        const int32_t* const places = tables.places + group * E * W;
-        const T* const weights = static_cast<const T*>(tables.weights) + group * E * W;
+    const int32_t *const base = tables.base + start / size, *places = tables.places + start / size * E * W;
+    const T* weights = static_cast<const T*>(tables.weights) + start / size * E * W;
+    for (int64_t group = 0; start < stop; ++group) {
+        const int64_t count = std::min(size, tables.nodes - start);
+        if (base[group] < 0 || start + count > stop) break;
         const Line<T> first = load<W>(from + base[group]), second = load<W>(from + base[group] + W);
         Line<T> sum = load<W>(weights) * lanes_at(first, second, places);
 #pragma GCC unroll 4
         for (int64_t n = 1; n < E; ++n) sum += load<W>(weights + n * W) * lanes_at(first, second, places + n * W);
-        visit(start, sum);
+        places += E * W;
+        weights += E * W;
+        if (count == W)
+            store(to + start, u ? load<W>(u + start) + sum : sum);
+        else
+            store_lanes(to + start, u ? load_lanes(u + start, count) + sum : sum, count);
+        start += count;
     }
     return start;
 }
 
 #else
 
-template <int64_t E, class T, class Visit>
-inline int64_t by_groups(const TableGroups&, const T*, int64_t start, int64_t, Visit) {
+template <int64_t E, class T>
+inline int64_t by_groups(const TableGroups&, const T*, const T*, T*, int64_t start, int64_t) {
     return start;
 }
 
@@ -68,14 +89,14 @@ public:
                      [[maybe_unused]] int64_t nodes, [[maybe_unused]] int64_t entries, [[maybe_unused]] int64_t size) {
 #ifdef __AVX512VL__
         constexpr int64_t W = WIDE<T>, FEW = 48;
-        const int64_t groups = nodes / size, values = groups * entries * W;
+        const int64_t groups = divide_up(nodes, size), values = groups * entries * W;
         if (nodes < FEW) return {};
         base.reset(new (std::nothrow) int32_t[groups]);
         places.reset(new (std::nothrow) int32_t[values]());
         weights.reset(new (std::nothrow) T[values]());
         if (!base || !places || !weights) return {};
         for (int64_t group = 0; group < groups; ++group) {
-            const int64_t first = group * size * entries, last = first + size * entries;
+            const int64_t first = group * size * entries, last = std::min(first + size * entries, nodes * entries);
             int32_t low = INT32_MAX, high = 0;
             for (int64_t n = first; n < last; ++n) {
                 if (weight[n] == 0) continue;
@@ -89,7 +110,7 @@ public:
                 weights[at] = T(weight[n]);
             }
         }
-        return {size, entries, base.get(), places.get(), weights.get()};
+        return {size, nodes, base.get(), places.get(), weights.get()};
 #else
         return {};
 #endif

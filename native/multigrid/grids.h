@@ -242,10 +242,7 @@ inline void restrict_along_x(const AlongX& x, const T* __restrict fine, T* __res
             coarse[i] = sum;
         }
     } else {
-        // The lanes behind the nodes of a group are written again.
-        const int64_t last = std::max(start, stop - WIDE<T>);
-        start = by_groups<RESTRICT_ENTRIES>(x.groups, fine, start, last,
-                                            [&](int64_t i, auto sum) { store(coarse + i, sum); });
+        start = by_groups<RESTRICT_ENTRIES>(x.groups, fine, static_cast<const T*>(nullptr), coarse, start, stop);
         for (int64_t i = start; i < stop; ++i) {
             T sum = 0;
             // An entry without weight has an index that may lie elsewhere.
@@ -300,9 +297,7 @@ inline void prolong_along_x(const AlongX& x, const T* __restrict coarse, const T
     } else if (x.paired) {
         u ? prolong_pairs<true>(x, coarse, u, out, start, stop) : prolong_pairs<false>(x, coarse, u, out, start, stop);
     } else {
-        start = by_groups<PROLONG_ENTRIES>(x.groups, coarse, start, stop, [&](int64_t i, auto sum) {
-            store(out + i, u ? load<WIDE<T>>(u + i) + sum : sum);
-        });
+        start = by_groups<PROLONG_ENTRIES>(x.groups, coarse, u, out, start, stop);
         for (int64_t i = start; i < stop; ++i) {
             const int64_t n = PROLONG_ENTRIES * i;
             out[i] =

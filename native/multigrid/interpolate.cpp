@@ -101,8 +101,7 @@ inline void interpolate_along_x(const CubicsAlongX<T>& x, const T* __restrict fr
         }
         by_table(2 * last, nodes);
     } else {
-        const int64_t first =
-            by_groups<ENTRIES>(x.groups, from, 0, nodes, [&](int64_t i, auto sum) { store(to + i, sum); });
+        const int64_t first = by_groups<ENTRIES>(x.groups, from, static_cast<const T*>(nullptr), to, 0, nodes);
         by_table(first, nodes);
     }
 }
