@@ -27,12 +27,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 OPERATIONS = [
     *(f"tests/backends/test_{name}.py" for name in ("agreement", "parts", "smooth", "blocked", "fast_transforms")),
+    "tests/backends/test_groups.py",
     *("tests/backends/test_gpu_stencils.py", "tests/run/test_insulators.py"),
     *("tests/backends/test_derivative.py", "tests/backends/test_single_nodes.py"),
     *("tests/discrete/test_coefficients.py", "tests/solvers/test_fast_method.py"),
 ]
 # In three dimensions one type is enough.
-OF_LIBRARY = "(openmp or every_count or any_shape or beyond) and (not float32 or float32-2 and (agreement or smooth))"
+OF_LIBRARY = (
+    "(openmp or every_count or any_shape or beyond or groups) and "
+    "(not float32 or groups or float32-2 and (agreement or smooth))"
+)
 OF_THREADS = ["tests/run/test_threads.py", "tests/run/test_same_bits.py"]
 OF_KERNELS = [*OPERATIONS[:2], "tests/backends/test_smooth_gpu.py", "tests/backends/test_blocked_gpu.py"]
 

@@ -89,7 +89,7 @@ private:
     // The first planes of a group are needed only while the next stage works on it, the last KEPT for one group more.
     static constexpr int64_t W = WIDE<T>, KEPT = 2;
     // So many rows before they are needed, rows are asked for where stages take turns row by row.
-    static constexpr int64_t AHEAD = 3, SOON_WRITTEN = 2;
+    static constexpr int64_t AHEAD = 3;
     using Stage = ::Stage<T>;
 
     const Local<T>& a;
@@ -387,10 +387,8 @@ private:
             if (task.arrays.tables) rows.find_row(tables, solid ? mid.node(j) : 0, a.c, stage.scale);
             const int64_t soon = steps.by_rows ? row_offset(j + t + AHEAD) : at.of[MEMORY];
             for (int64_t n = 0; n < steps.soon; ++n) rows.soon[n] = stage.soon[n] + stage.soon_offset[n] + soon;
-            if (solid && !task.stream && stage.result && own)
-                for (int64_t n = 0; n < COUNT; ++n)
-                    ask_to_write(task.out + stage.offset[begin + n + 1] + row_offset(j + SOON_WRITTEN) + tile.first,
-                                 tile.last - tile.first);
+            for (int64_t n = 0; n < COUNT && solid && !task.stream && stage.result && own; ++n)
+                ask_to_write(task.out + stage.offset[begin + n + 1] + row_offset(j + 2) + column, stage.columns.width);
             step(a, rows, stage.columns, stage.scale, counts ? norms : of_others);
             if (zero) end_first_sweep(stage, j, at, begin, rows);
         }

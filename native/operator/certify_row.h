@@ -3,7 +3,7 @@
 #ifndef POISSON_CERTIFY_ROW_H
 #define POISSON_CERTIFY_ROW_H
 
-#include "operator/rows.h"
+#include "operator/together.h"
 
 // A source less a number, whose rows are `pitch` values apart and need no alignment.
 template <class T>

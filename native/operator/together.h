@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Neighbouring rows of constant coefficients, computed together.
+// The nodes of a tile on the host: whole rows, of which neighbouring ones are computed together where the coefficients
+// are constant.
 #ifndef POISSON_TOGETHER_H
 #define POISSON_TOGETHER_H
 
@@ -117,6 +118,66 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
         }
         norms[g].join(sums.sum, sums.maximum);
     }
+}
+
+// Calls visit(m, start, stop) for rows of a tile along the slowest axis, TOGETHER of them where none lies on a face, at
+// a place m of the middle axis: the order in which `residual` and `certify` add up.
+template <int DIMENSION, class T, class Visit>
+inline void for_each_group(const Local<T>& a, const Tile& tile, Visit visit) {
+    const int64_t slowest = DIMENSION == 2 ? a.ny : a.nz;
+    for (int64_t start = tile.start, stop; start < tile.stop; start = stop) {
+        const bool inner = start > 0 && start + TOGETHER < slowest && start + TOGETHER <= tile.stop;
+        stop = inner ? start + TOGETHER : start + 1;
+        for (int64_t m = tile.low; m < tile.high; ++m) visit(m, start, stop);
+    }
+}
+
+// From so many bytes of u on, `defect` in 3D goes around the cache: with u and f, what it leaves does not stay there.
+constexpr int64_t DEFECT_BYTES = int64_t{8} << 20;
+
+// The nodes of a tile. With APPLY those on the faces keep their values.
+template <int DIMENSION, class M, class T, class O>
+inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const Tile& tile, const T* u, const T* f,
+                       O* out, const Factors<T>& factors, double& sum, double& maximum) {
+    const int64_t bytes = a.pitch * a.ny * a.nz * int64_t(sizeof(T));
+    const bool stream =
+        M::KIND != COLOR && (goes_around_cache(bytes) || (DIMENSION == 3 && M::KIND == DEFECT && bytes > DEFECT_BYTES));
+    Sums sums = {sum, maximum}, of_others = {0, 0};
+    const auto visit_rows = [&](auto chosen) {
+        const auto visit_one = [&](int64_t j, int64_t k) {
+            const bool on_face = j == 0 || j == a.ny - 1 || (DIMENSION == 3 && (k == 0 || k == a.nz - 1));
+            if (M::KIND == APPLY && on_face) return;
+            const int64_t row = a.row(j, k);
+            const Factors<T> of_row = {factors.scale, M::KIND == COLOR ? int32_t(factors.color + j + k) & 1 : 0};
+            visit_row<DIMENSION, M>(a, rows_at<DIMENSION>(a, u, j, k), links_at<DIMENSION, M::VARIES>(a, arrays, j, k),
+                                    f ? f + row : nullptr, out + row, of_row, chosen,
+                                    a.counts(j, k) ? sums : of_others);
+        };
+        if constexpr (M::VARIES == NOTHING && M::KIND != COLOR && M::KIND != PRODUCT &&
+                      !(DIMENSION == 3 && M::KIND == APPLY)) {
+            const auto j = [](int64_t at, int64_t m) { return DIMENSION == 2 ? at : m; };
+            const auto k = [](int64_t at) { return DIMENSION == 2 ? 0 : at; };
+            for_each_group<DIMENSION>(a, tile, [&](int64_t m, int64_t start, int64_t stop) {
+                const int64_t first = j(start, m), plane = k(start), row = a.row(first, plane);
+                const Rows<T> rows = rows_at<DIMENSION>(a, u, first, plane);
+                if (stop - start == TOGETHER && !rows.fixed && a.counts(first, plane) &&
+                    a.counts(j(stop - 1, m), k(stop - 1))) {
+                    constexpr Stores STORES = decltype(chosen)::value ? AROUND : NEAR;
+                    visit_together<DIMENSION, M, STORES>(a, rows, f ? f + row : nullptr,
+                                                         DIMENSION == 2 ? a.pitch : a.pitch * a.ny, out + row, factors,
+                                                         sums);
+                } else {
+                    for (int64_t at = start; at < stop; ++at) visit_one(j(at, m), k(at));
+                }
+            });
+        } else {
+            for_each_row(a, tile, visit_one);
+        }
+    };
+    with_stream<M::VARIES == NOTHING && M::KIND != COLOR>(stream, visit_rows);
+    sum = sums.sum;
+    maximum = sums.maximum;
+    if (stream) store_fence();
 }
 
 #endif

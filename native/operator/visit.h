@@ -6,7 +6,7 @@
 #ifdef POISSON_OFFLOAD
 #include "operator/march.h"
 #else
-#include "operator/rows.h"
+#include "operator/together.h"
 #endif
 
 template <int DIMENSION, class M, class T>
