@@ -24,11 +24,20 @@ inline int64_t far_ahead(const Local<T>& a) {
     return M::KIND != APPLY && group * int64_t(sizeof(T)) <= MOST_BYTES ? group : IN_ROW / int64_t(sizeof(T));
 }
 
+// Whether rows may be computed together: in float32 those of planes that begin in the same set of the first cache would
+// drive each other out of it.
+template <int DIMENSION, class T>
+inline bool lie_apart(const Local<T>& a) {
+    constexpr int64_t SETS_BYTES = 4096;
+    return DIMENSION == 2 || sizeof(T) == 8 || a.pitch * a.ny * int64_t(sizeof(T)) % SETS_BYTES != 0;
+}
+
 // Neighbouring rows along the slowest axis, of which `rows` has the first: none of them lies on a face of that axis.
 // Several streams from memory hide more of its latency than one, and in 3D a row comes from the second cache half as
 // often as for its plane and for each of the two beside it.
 //
-// The rows of f are `f_stride` values apart.
+// The rows of f are as far apart as those of u, or, where nothing is written, `f_stride` values: one distance for all
+// takes fewer registers.
 template <int DIMENSION, class M, Stores STORES, class T, class O>
 __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& rows, const T* f, int64_t f_stride,
                                               O* out, const Factors<T>& factors, Sums& sums) {
@@ -36,7 +45,7 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
     constexpr bool SOLID = DIMENSION == 3;
     const T *const u = rows.centre, *const lower = rows.y_lower, *const upper = rows.y_upper;
     const int64_t stride = SOLID ? a.pitch * a.ny : a.pitch, ahead = far_ahead<DIMENSION, M>(a);
-    const int64_t last = a.nx - 1, last_pack = last / LANES * LANES;
+    const int64_t last = a.nx - 1, last_pack = last / LANES * LANES, f_step = STORES == NONE ? f_stride : stride;
     // The values at the ends of the rows, and their norms.
     O at_first[G], at_last[G];
     Sums of_first[G] = {}, of_last[G] = {};
@@ -49,7 +58,7 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
             const Rows<T> row = {u + at, SOLID ? lower + at : before, SOLID ? upper + at : behind, before, behind,
                                  false};
             const auto end_value = [&](int64_t i, Sums& into) {
-                return node_value<DIMENSION, M>(a, row, RowLinks<T>{}, f ? f + g * f_stride : nullptr, O(0), factors, i,
+                return node_value<DIMENSION, M>(a, row, RowLinks<T>{}, f ? f + g * f_step : nullptr, O(0), factors, i,
                                                 into);
             };
             at_first[g] = end_value(0, of_first[g]), at_last[g] = end_value(last, of_last[g]);
@@ -69,7 +78,7 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
         const Pack<T> behind_all = load(u + G * stride + i);
 #pragma GCC unroll 4
         for (int64_t g = 0; g < G; ++g) {
-            const int64_t at = g * stride + i, f_at = g * f_stride + i;
+            const int64_t at = g * stride + i, f_at = g * f_step + i;
             prefetch(u + at + stride, ahead);
             if (M::TAKES_SOURCE && f) prefetch(f + f_at, ahead);
             // A store of a line that is in no cache waits as long as a load.
@@ -126,7 +135,8 @@ template <int DIMENSION, class T, class Visit>
 inline void for_each_group(const Local<T>& a, const Tile& tile, Visit visit) {
     const int64_t slowest = DIMENSION == 2 ? a.ny : a.nz;
     for (int64_t start = tile.start, stop; start < tile.stop; start = stop) {
-        const bool inner = start > 0 && start + TOGETHER < slowest && start + TOGETHER <= tile.stop;
+        const bool inner =
+            lie_apart<DIMENSION>(a) && start > 0 && start + TOGETHER < slowest && start + TOGETHER <= tile.stop;
         stop = inner ? start + TOGETHER : start + 1;
         for (int64_t m = tile.low; m < tile.high; ++m) visit(m, start, stop);
     }
@@ -163,9 +173,7 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                 if (stop - start == TOGETHER && !rows.fixed && a.counts(first, plane) &&
                     a.counts(j(stop - 1, m), k(stop - 1))) {
                     constexpr Stores STORES = decltype(chosen)::value ? AROUND : NEAR;
-                    visit_together<DIMENSION, M, STORES>(a, rows, f ? f + row : nullptr,
-                                                         DIMENSION == 2 ? a.pitch : a.pitch * a.ny, out + row, factors,
-                                                         sums);
+                    visit_together<DIMENSION, M, STORES>(a, rows, f ? f + row : nullptr, 0, out + row, factors, sums);
                 } else {
                     for (int64_t at = start; at < stop; ++at) visit_one(j(at, m), k(at));
                 }
