@@ -14,14 +14,17 @@ constexpr int64_t TOGETHER = 4;
 enum Stores { NEAR, AROUND, NONE };
 
 // How far ahead memory is asked for: in 3D the row after the next one of each plane; in 2D a group of rows, as less
-// would be a row that is computed now, or in the row where the groups fill too much of the second cache or nothing
-// but u is read.
+// would be a row that is computed now, or in the row where the groups fill too much of the second cache. Operations for
+// which that is no gain have a constant, which takes no register.
 template <int DIMENSION, class M, class T>
-inline int64_t far_ahead(const Local<T>& a) {
-    constexpr int64_t MOST_BYTES = 131072, IN_ROW = 512;
-    if (DIMENSION == 3) return 2 * a.pitch;
-    const int64_t group = TOGETHER * a.pitch;
-    return M::KIND != APPLY && group * int64_t(sizeof(T)) <= MOST_BYTES ? group : IN_ROW / int64_t(sizeof(T));
+inline auto far_ahead(const Local<T>& a) {
+    constexpr int64_t MOST_BYTES = 131072, IN_ROW = 512 / int64_t(sizeof(T));
+    if constexpr (DIMENSION == 3)
+        return 2 * a.pitch;
+    else if constexpr (M::KIND == APPLY || (M::KIND == RELAX && sizeof(T) == 8))
+        return std::integral_constant<int64_t, IN_ROW>();
+    else
+        return TOGETHER * a.pitch * int64_t(sizeof(T)) <= MOST_BYTES ? TOGETHER * a.pitch : IN_ROW;
 }
 
 // Whether rows may be computed together: in float32 those of planes that begin in the same set of the first cache would
@@ -44,7 +47,8 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
     constexpr int64_t G = TOGETHER;
     constexpr bool SOLID = DIMENSION == 3;
     const T *const u = rows.centre, *const lower = rows.y_lower, *const upper = rows.y_upper;
-    const int64_t stride = SOLID ? a.pitch * a.ny : a.pitch, ahead = far_ahead<DIMENSION, M>(a);
+    const int64_t stride = SOLID ? a.pitch * a.ny : a.pitch;
+    const auto ahead = far_ahead<DIMENSION, M>(a);
     const int64_t last = a.nx - 1, last_pack = last / LANES * LANES, f_step = STORES == NONE ? f_stride : stride;
     // The values at the ends of the rows, and their norms.
     O at_first[G], at_last[G];
@@ -68,7 +72,6 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
     const Pack<T> weight[3] = {w.x, w.y, w.z}, lane = lane_numbers<T>();
     PackNorms norms[G];
     Pack<T> before[G], here[G];
-#pragma GCC unroll 4
     for (int64_t g = 0; g < G; ++g) {
         before[g] = load(u + g * stride - LANES);
         here[g] = load(u + g * stride);
@@ -118,7 +121,6 @@ __attribute__((noinline)) void visit_together(const Local<T>& a, const Rows<T>& 
         step(last_pack, std::true_type());
     }
     // Row by row, as `certify` adds up.
-#pragma GCC unroll 4
     for (int64_t g = 0; M::NORM && g < G; ++g) {
         const Sums ends[] = {of_first[g], last > 0 ? of_last[g] : Sums{}};
         for (const Sums& end : ends) {
