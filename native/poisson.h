@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 24
+#define POISSON_ABI_VERSION 25
 
 #ifdef __cplusplus
 extern "C" {
@@ -471,7 +471,7 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
         const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
         int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \
         real* correction, const poisson_operator* restriction_operator, const poisson_transfer* restriction_tables,    \
-        real* restriction, double* result);                                                                            \
+        real* restriction, double* result, double short_waves);                                                        \
     poisson_status poisson_take_##suffix(                                                                              \
         const poisson_operator* operator_, const void* f, int64_t f_pitch, double f_shift, int32_t f_double,           \
         real* out, double* result);                                                                                    \

@@ -85,19 +85,17 @@
 #define COARSE_WIDTH (HALVE_X ? WIDTH / 2 : WIDTH)  // coarse nodes of a lane
 
 // The weights omega / diag(A) of the sweeps, or omega where the diagonal varies: arguments of a kernel one by one, an
-// array within.
+// array within. The last sweep multiplies f by the weight `source`, where nothing comes after it.
 #define MOST_SWEEPS 8
 #define SCALE_PARAMETERS \
     real scale_0, real scale_1, real scale_2, real scale_3, real scale_4, real scale_5, real scale_6, real scale_7
-#define SCALES                                                                     \
-    Scales {                                                                       \
-        {                                                                          \
-            scale_0, scale_1, scale_2, scale_3, scale_4, scale_5, scale_6, scale_7 \
-        }                                                                          \
-    }
+#define SCALES(source) \
+    Scales { {scale_0, scale_1, scale_2, scale_3, scale_4, scale_5, scale_6, scale_7}, source }
 struct Scales {
     real of[MOST_SWEEPS];
+    real source;
 };
+#define SOURCE_WEIGHT(stage) (!RESIDUAL && (stage) == STAGES - 1 ? scale.source : (real)1)
 
 // The coarser grid: what is interpolated from it, and where the restriction goes.
 struct Coarser {
