@@ -379,7 +379,8 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
  * interpolate are those of its cubics; those of coarsen_links run in series along `axis`. Arrays of dense have rows of
  * `columns` values; its matrix has a row for each of their nodes. `smooth` begins with zero where `u` is null;
  * `correction` and `restriction` are null, and their operators and tables not read, where there are none; `u` and
- * `work` lose their values. Of `smooth` the coarse grid has no axis of one node where the fine one has more. */
+ * `work` lose their values. Of `smooth` the coarse grid has no axis of one node where the fine one has more; unless
+ * `short_waves` is zero, its last sweep has a weight that is not, and adds `short_waves` f / diag(A). */
 
 /* scripts/method_tables.py writes these, but for the last one, from the entries of the operations. A library for a GPU
  * has no `integrate`, `take` and `certify`. */

@@ -371,7 +371,7 @@ class SmoothOperations(PassLauncher, Operations):
 
 
 def _source_weight(omegas: Sequence[float], short_waves: float) -> float:
-    """What the last sweep multiplies f by: ω (f − A u) + short_waves f is ω (weight f − A u)."""
+    """The factor of f in the last sweep: ω (f − A u) + short_waves f is ω (factor f − A u)."""
     return 1.0 + short_waves / omegas[-1] if short_waves else 1.0
 
 
