@@ -154,12 +154,16 @@ class Question:
 
     @property
     def no_modes(self) -> str:
-        """Why there is no direct solution with an axis of an angle on these processes; empty if there is one."""
+        """Why there is no direct solution of such axes on these processes; empty if there is one."""
         lattice = self.operator.lattice
-        if lattice.angle is None or not lattice.divided:
+        if not lattice.divided:
             return ""
-        if not self.backend.on_host or any(axis.whole for axis in lattice.axes[:-1]):
-            return "direct solution with an angle needs processors, and whole planes on every rank"
+        if lattice.tabulated and not self.backend.on_host:
+            return "direct solution on several GPUs needs equally spaced nodes"
+        if lattice.angle is None:
+            return ""
+        if any(axis.whole for axis in lattice.axes[:-1]):
+            return "direct solution with an angle needs whole planes on every rank"
         many = lattice.dimension == 3 and lattice.axes[lattice.angle].modes * lattice.axes[0].modes ** 2 > MOST_RADIAL
         return "the eigenvectors along r for every angle would take too long to find" if many else ""
 

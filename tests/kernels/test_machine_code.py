@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Machine code that a compiler in use is known to get wrong: no kernel may depend on it.
+"""Machine code that a compiler in use is known to get wrong or slow, beside that of test_kernels.py.
 
-test_kernels.py looks for it in every kernel that it compiles; here are other orders of derivatives.
+No kernel may depend on an instruction that does not hold what it says; test_kernels.py looks for it in every kernel
+that it compiles, and here are other orders of derivatives. Two sweeps on a part of a grid take nearly all registers.
 """
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support import nvrtc
 from support.instructions import has_maximum_of_three
-from test_kernels import NotingRuntime, modules_of
+from test_kernels import REGISTERS_OF_A_BLOCK, NotingRuntime, modules_of
 
 from poisson.backends.gpu.backend import GpuBackend
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import ORDERS, Differences
 
 
@@ -37,6 +42,21 @@ def test_no_derivative_counts_its_steps_with_a_maximum_of_three() -> None:
                 derivative(axis, *arrays[:2])
     modules = modules_of(runtime.launches)
     assert [found for text, options, found in modules if has_maximum_of_three(image_of(text, options))] == []
+
+
+@pytest.mark.parametrize("first", [0, 60, 120])
+def test_two_sweeps_of_each_part_of_a_grid_keep_everything_in_registers(first: int) -> None:
+    """A part with a halo below took ten registers more than one with a halo above, and a third more time."""
+    runtime = NotingRuntime()
+    backend = GpuBackend(np.dtype(np.float32), runtime)
+    whole = Operator.uniform((129, 129, 180), (1.0,) * 3, 0.0, (Rule.FIXED,) * 6)
+    part = replace(whole, lattice=whole.lattice.part(2, first, first + 60, 6))
+    u, f, out, work = (backend.empty(part.array_shape) for _ in range(4))
+    backend.bind(part).smooth(u, f, out, work, (0.5, 0.6))
+    (launch,) = runtime.launches
+    (used,) = nvrtc.compile(*next((text, options) for text, options, _ in modules_of([launch]))).kernels.values()
+    assert not used.spills
+    assert used.registers * launch.threads <= REGISTERS_OF_A_BLOCK
 
 
 @pytest.fixture(scope="module", autouse=True)

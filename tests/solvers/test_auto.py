@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.parts import Division
 
 from poisson import backends
 from poisson.backends.numpy import NumpyBackend, NumpyProbe
@@ -395,3 +396,16 @@ def test_memory_beside_bodies(method: Any, form: Any, monkeypatch: pytest.Monkey
     live = [each for each in (ref() for ref in made) if each is not None and each.shape == solution.u.shape]
     whole = len({each.__array_interface__["data"][0] for each in live})
     assert whole == arrays_of(solver.settings, "float64", 2, varies=True, surface=form)
+
+
+@pytest.mark.parametrize(("on_host", "expected"), [(True, "fft"), (False, "multigrid")])
+def test_cells_on_several_gpus_have_no_direct_solution(on_host: bool, expected: str) -> None:
+    """GPUs that divide an axis solve directly for equally spaced nodes alone; the part of a rank is asked for."""
+    problem = Problem.on_box((64, 64), centring="cell")
+    whole = Operator(problem.lattice, 0.0, 1.0)
+    division = Division.of(whole, {1: (0, 32)}, 1)
+    backend = Measured()
+    backend.on_host = on_host
+    choice = choose(Outline(backend, division.operator(division.parts[0])), AUTO, "float64")
+    assert choice.settings.method == expected
+    assert on_host or choice.reason == "direct solution on several GPUs needs equally spaced nodes"

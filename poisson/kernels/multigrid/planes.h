@@ -40,6 +40,14 @@ __device__ __forceinline__ int image_link(int i, int n, int lower, int upper) {
     return i < 0 ? 0 : i;
 }
 
+// Whether a node, or the one that it is an image of, is fixed. Beyond a FIXED face all count as fixed, which takes
+// fewer comparisons: what they hold is never used.
+__device__ __forceinline__ bool is_held(int i, int n, int lower, int upper) {
+    if ((lower == FIXED || lower == HALO) && (upper == FIXED || upper == HALO))
+        return (lower == FIXED && i <= 0) || (upper == FIXED && i >= n - 1);
+    return is_fixed(image(i, n, lower, upper), n, lower, upper);
+}
+
 // What the threads of a block show each other.
 struct Tile {
     Pack values[STAGES > 0 ? STAGES : 1][2][STAGES > 0 ? SHOWN * BLOCK_Y : 1][LANES];
@@ -221,7 +229,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
 #pragma unroll steps_at_once
     for (int s = begin; s < end; ++s) {
         const bool between = CORRECT && HALVE_S && s % 2 != 0;  // two coarse planes
-        const bool fixed_plane = (ZERO || CORRECT) && is_fixed(image(s, nz, RULE_SL, RULE_SU), nz, RULE_SL, RULE_SU);
+        const bool fixed_plane = (ZERO || CORRECT) && is_held(s, nz, RULE_SL, RULE_SU);
         Pack upper[ROWS];
 #pragma unroll
         for (int l = 0; l < ROWS; ++l) {
@@ -278,7 +286,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         for (int t = 0; t < STAGES; ++t) {
             if (WRITES && RESIDUAL && t == SWEEPS) store_plane(s - SWEEPS, upper);
             const int k = s - t - 1;
-            const bool fixed = is_fixed(image(k, nz, RULE_SL, RULE_SU), nz, RULE_SL, RULE_SU);
+            const bool fixed = is_held(k, nz, RULE_SL, RULE_SU);
             const auto& shown = tile.values[t][(unsigned)(s - begin + 1) % 2];
             auto& to_show = tile.values[t][(unsigned)(s - begin) % 2];
             Pack relaxed[ROWS];

@@ -157,11 +157,12 @@ __device__ __forceinline__ void defect(const real* __restrict__ u, const real* _
         Pack source = {};
         if (SOURCE) source = load(f + at.offset);
         FloatPack rounded;
+        const bool counted = counts(at.j, at.k, a.ny, a.nz);
 #pragma unroll
         for (int n = 0; n < WIDTH; ++n) {
             const real full = fixed[n] ? (real)0 : residual_of(source.node[n], au.node[n]);
             rounded.node[n] = (float)(factor * full);
-            if (NORM && at.i + n < a.nx && counts(at.j, at.k, a.ny, a.nz)) norms.add(full);
+            if (NORM && at.i + n < a.nx) norms.add(counted ? full : (real)0);
         }
         *reinterpret_cast<FloatPack*>(r + at.i + r_pitch * (at.j + (index_t)a.ny * at.k)) = rounded;
     });
