@@ -104,11 +104,12 @@ class PassLauncher(OperatorLauncher):
         correction: Coarser | None,
         restriction: Coarser | None,
         result: Reduction | None,
-        source_weight: float = 1.0,
+        source_weight: float | None = None,
     ) -> None:
         """Launch the kernel of a pass on (u, f, out).
 
-        `source_weight`: what the last sweep multiplies f by, in a pass without a residual.
+        `source_weight`: what the last sweep multiplies f by, in a pass without a residual; None for a kernel that
+        multiplies it by nothing and may take fewer registers.
         """
         u, f, out = arrays
         above, below = (pair and seen_from_fine(*pair) for pair in (correction, restriction))
@@ -118,8 +119,7 @@ class PassLauncher(OperatorLauncher):
         plan = self.plans.get(key)
         if plan is None or plan.between[0] is not between[0] or plan.between[1] is not between[1]:
             coarser, coarse = correction or restriction, above or below
-            scales = *self.scales(omegas), self.backend.real(source_weight)
-            self.plans[key] = plan = self._plan(step, u, f, scales, between, coarser, coarse, result)
+            self.plans[key] = plan = self._plan(step, u, f, omegas, source_weight, between, coarser, coarse, result)
         arguments = (
             *(or_null(u), or_null(f), or_null(out)),
             *(or_null(above and above[0]), or_null(below and below[0])),
@@ -134,7 +134,8 @@ class PassLauncher(OperatorLauncher):
         step: Pass,
         u: Array | None,
         f: Array | None,
-        scales: tuple[Any, ...],
+        omegas: Sequence[float],
+        source_weight: float | None,
         between: tuple[Transfer | None, Transfer | None],
         coarser: Coarser | None,
         seen: tuple[Array, tuple[Any, ...]] | None,
@@ -158,6 +159,7 @@ class PassLauncher(OperatorLauncher):
             f"-DRESTRICT={restriction is not None:d}",
             *(f"-DHALVE_{axis}={along:d}" for axis, along in zip("XYZ", halves, strict=True)),
             *self.wide,
+            *("-DWEIGHS_SOURCE=1",) * (source_weight is not None),
             *("-DCOARSE_WINDOW=1",) * len(rows),
             *("-DCOARSE_MASKED=1",) * len(held),
             *(f"-DWEIGHTED={sum(1 << axis for axis in weights)}",) * bool(weights),
@@ -169,7 +171,8 @@ class PassLauncher(OperatorLauncher):
             *(_windowed(restriction, mask)[0] for mask in held if restriction),
             *weights.values(),
             *(self.geometry if relaxes else (*self.constants, *mask_of(self.operator))),
-            *scales,
+            *self.scales(omegas),
+            self.backend.real(source_weight or 0.0),
         )
         name = "smooth" if result is None else "smooth_norm"
         cut = self.cut(shape, step.stages, restriction is not None and halves[1])
@@ -325,8 +328,8 @@ class SmoothOperations(PassLauncher, Operations):
         transfers = [pair[0].transfer for pair in (correction, restriction) if pair]
         fits = bool(omegas or correction) and all(each.window is not None for each in transfers)
         fits = fits and (len(transfers) < 2 or _alike(*transfers))
-        # The last sweep of a pass can weigh f where nothing comes after it.
-        fits = fits and (not short_waves or (any(omegas[-1:]) and not zero and not residual))
+        weighs = bool(omegas) and omegas[-1] != 0.0 and not zero and not residual
+        fits = fits and (weighs or not short_waves)
         if not fits or (self.operator.varies and self.operator.dimension == 2):
             super().smooth(u, f, out, work, omegas, correction, restriction, result, short_waves)
             return
@@ -345,9 +348,10 @@ class SmoothOperations(PassLauncher, Operations):
         for step in todo:
             left -= step.writes
             target = out if left % 2 == 0 else work
-            weight = 1.0 if left else _source_weight(omegas, short_waves)
+            # All that end with a sweep weigh f: some that do not would be further kernels to compile.
+            weight = _source_weight(omegas, short_waves) if weighs and not left else None
             if step == SWEEP:
-                self.weighed_sweep(source, f, target, omegas[done], weight)
+                self.weighed_sweep(source, f, target, omegas[done], 1.0 if weight is None else weight)
             elif step == RESIDUAL and apart:
                 # Two kernels whose threads wait for little take less than a march that waits for each plane.
                 self.residual(out, f, work, result)
