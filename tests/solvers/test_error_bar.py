@@ -114,8 +114,9 @@ def smooth_problem(seed: int) -> Problem:
 
 
 def test_the_error_lies_below_the_bar_in_random_smooth_problems() -> None:
-    """Of 1000 such problems it lay above in none or a few; here it may in one."""
-    ratios = [ratio(solution_of(smooth_problem(seed))) for seed in range(40)]
+    """Of 1000 such problems it lay above in none or a few; here it may in one. Where u is constant there is none."""
+    problems = (smooth_problem(seed) for seed in range(40))
+    ratios = [ratio(solution_of(problem)) for problem in problems if number(problem.exact) is None]
     assert sum(each < 1.0 for each in ratios) <= 1
     assert np.median(ratios) < 2.5
     assert np.quantile(ratios, 0.95) < 10.0

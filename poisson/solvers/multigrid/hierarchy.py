@@ -42,13 +42,15 @@ LARGEST = 2.0
 """A bound on the eigenvalues of D⁻¹A."""
 
 
-SHORT_WAVES, BETWEEN_CELLS = 0.2, 0.42
+SHORT_WAVES, OF_PAIRS, IN_BETWEEN = 0.2, 0.42, 0.3
 """For each axis that was coarsened the solution of A e = f on a coarse grid gets so many times f / diag(A) in addition
-before it corrects the next finer grid; where the axis has cells, the second.
+before it corrects the next finer grid: the first where the coarse nodes are every other fine one, the second where a
+coarse cell is a pair of fine ones, and the third where the coarse nodes lie in other places.
 
 The transfers damp short modes on the ways down and up, more than the coarse A is softer for them: the correction alone
 removes 62% of the mode (π/4, π/4). For a mode with the eigenvalue λ of D⁻¹A the second term is λ e: it adds what is
-lost of short modes, and next to nothing to long ones. Found by search on the contraction factors of two grids.
+lost of short modes, and next to nothing to long ones. Found by search on the contraction factors of two grids, and the
+third on those of cycles.
 """
 
 
@@ -154,9 +156,18 @@ def _coarser_grid(operator: Operator) -> tuple[Lattice, float, float] | None:
     axes = coarsened_axes(operator)
     if not axes:
         return None
-    halved = (operator.lattice.axes[axis] for axis in axes if not collapses(operator, axis))
-    short = math.fsum(BETWEEN_CELLS if has_cells(line) else SHORT_WAVES for line in halved)
+    halved = (operator.lattice.whole.axes[axis] for axis in axes if not collapses(operator, axis))
+    short = math.fsum(map(_lost, halved))
     return replace(operator.lattice, axes=_coarser_lines(operator, axes)), lowest_rough(operator, axes), short
+
+
+def _lost(axis: Axis) -> float:
+    """The part of `SHORT_WAVES` of a whole axis that can be coarsened."""
+    coarse = axis.coarser
+    assert coarse is not None
+    if has_cells(axis):
+        return OF_PAIRS if axis.nodes == 2 * coarse.nodes else IN_BETWEEN
+    return SHORT_WAVES if axis.intervals == 2 * coarse.intervals else IN_BETWEEN
 
 
 def has_cells(axis: Axis) -> bool:
