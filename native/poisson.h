@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 24
+#define POISSON_ABI_VERSION 25
 
 #ifdef __cplusplus
 extern "C" {
@@ -379,7 +379,8 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
  * interpolate are those of its cubics; those of coarsen_links run in series along `axis`. Arrays of dense have rows of
  * `columns` values; its matrix has a row for each of their nodes. `smooth` begins with zero where `u` is null;
  * `correction` and `restriction` are null, and their operators and tables not read, where there are none; `u` and
- * `work` lose their values. Of `smooth` the coarse grid has no axis of one node where the fine one has more. */
+ * `work` lose their values. Of `smooth` the coarse grid has no axis of one node where the fine one has more; unless
+ * `short_waves` is zero, its last sweep has a weight that is not, and adds `short_waves` f / diag(A). */
 
 /* scripts/method_tables.py writes these, but for the last one, from the entries of the operations. A library for a GPU
  * has no `integrate`, `take` and `certify`. */
@@ -471,7 +472,7 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
         const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
         int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \
         real* correction, const poisson_operator* restriction_operator, const poisson_transfer* restriction_tables,    \
-        real* restriction, double* result);                                                                            \
+        real* restriction, double* result, double short_waves);                                                        \
     poisson_status poisson_take_##suffix(                                                                              \
         const poisson_operator* operator_, const void* f, int64_t f_pitch, double f_shift, int32_t f_double,           \
         real* out, double* result);                                                                                    \

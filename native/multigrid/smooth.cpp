@@ -50,6 +50,9 @@ struct Partner {
     poisson_status add(const poisson_operator* a, const Partner<const real>& from, real* fine) {                \
         return poisson_prolong_add_##suffix(a, from.operator_, from.tables, from.coarse, fine);                 \
     }                                                                                                           \
+    poisson_status add_source(const poisson_operator* a, const real* f, real* work, real* u, double omega) {    \
+        return poisson_update_##suffix(a, nullptr, f, work, u, -omega);                                         \
+    }                                                                                                           \
     poisson_status residual(const poisson_operator* a, const real* u, const real* f, real* r, double* result) { \
         return poisson_residual_##suffix(a, u, f, r, result);                                                   \
     }                                                                                                           \
@@ -87,7 +90,8 @@ poisson_status repeat(const poisson_operator* a, const T* u, const T* f, T* out,
 
 template <class T>
 poisson_status run(const poisson_operator* a, T* u, const T* f, T* out, T* work, const double* omegas, int32_t count,
-                   const Partner<const T>& correction, const Partner<T>& restriction, double* result) {
+                   const Partner<const T>& correction, const Partner<T>& restriction, double* result,
+                   double short_waves) {
     poisson_status status = POISSON_SUCCESS;
     // Each sweep changes between two arrays, so that the last one ends in `out`.
     T* start = u ? u : count % 2 ? work : out;
@@ -101,6 +105,7 @@ poisson_status run(const poisson_operator* a, T* u, const T* f, T* out, T* work,
         start = to;
     }
     if (!status && start != out) status = copy(a, start, out);
+    if (!status && short_waves != 0) status = add_source(a, f, work, out, short_waves);
     if (!status && (restriction.coarse || result)) status = residual(a, out, f, work, result);
     if (!status && restriction.coarse) status = restrict_to(a, work, restriction);
     return status;
@@ -153,7 +158,8 @@ poisson_status repeat(const poisson_operator* operator_, const T* u, const T* f,
 
 template <class T>
 poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, T*, const double* omegas, int32_t count,
-                   const Partner<const T>& correction, const Partner<T>& restriction, double* result) {
+                   const Partner<const T>& correction, const Partner<T>& restriction, double* result,
+                   double short_waves) {
     const Local<T> a = local<T>(operator_);
     const std::unique_ptr<T[]> scales = scales_of<T>(*operator_, omegas, count);
     if (!scales) return POISSON_OUT_OF_MEMORY;
@@ -170,6 +176,8 @@ poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, 
     task.out = out;
     task.scales = scales.get();
     task.count = count;
+    // omega (f - A u) + short_waves f is omega (weight f - A u).
+    if (short_waves != 0) task.source_weight = T(1 + short_waves / omegas[count - 1]);
     task.correction = correction.coarse ? &from : nullptr;
     task.coarse_correction = correction.coarse;
     task.restriction = restriction.coarse ? &to : nullptr;
@@ -198,11 +206,13 @@ poisson_status sweeps(const poisson_operator* a, const T* u, const T* f, T* out,
 
 template <class T>
 poisson_status smooth(const poisson_operator* a, T* u, const T* f, T* out, T* work, const double* omegas, int32_t count,
-                      const Partner<const T>& correction, const Partner<T>& restriction, double* result) {
+                      const Partner<const T>& correction, const Partner<T>& restriction, double* result,
+                      double short_waves) {
     if (!a || !f || !out || !work || count < 0 || (count > 0 && !omegas)) return POISSON_BAD_ARGUMENT;
     if (!correction.complete() || !restriction.complete() || u == out) return POISSON_BAD_ARGUMENT;
     if (correction.collapses(*a) || restriction.collapses(*a)) return POISSON_BAD_ARGUMENT;
-    return run(a, u, f, out, work, omegas, count, correction, restriction, result);
+    if (short_waves != 0 && (count == 0 || omegas[count - 1] == 0)) return POISSON_BAD_ARGUMENT;
+    return run(a, u, f, out, work, omegas, count, correction, restriction, result, short_waves);
 }
 
 }  // namespace
@@ -217,7 +227,7 @@ POISSON_EXPORT(smooth,
                (const poisson_operator* a, real* u, const real* f, real* out, real* work, const double* omegas,
                 int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,
                 real* correction, const poisson_operator* restriction_operator,
-                const poisson_transfer* restriction_tables, real* restriction, double* result),
+                const poisson_transfer* restriction_tables, real* restriction, double* result, double short_waves),
                a,
                smooth<real>(a, u, f, out, work, omegas, count, {correction_operator, correction_tables, correction},
-                            {restriction_operator, restriction_tables, restriction}, result))
+                            {restriction_operator, restriction_tables, restriction}, result, short_waves))

@@ -26,7 +26,7 @@ struct Stage {
     Span planes, rows;
     Stretch columns;
     Visits<T> visits;
-    T scale;
+    T scale, source_weight;
     // Whether its values are the result, and whether they stay in the cache.
     bool result, kept;
     // Whether it needs to know where its planes are in memory.

@@ -50,6 +50,8 @@ struct Bundle {
     bool both, stream, stream_also, norm;
     // Whether nodes with a negative c are fixed.
     bool masked;
+    // What f is multiplied by: 1 but in the last sweep of a `Passage` with `source_weight`.
+    T source_weight;
 
     // What rows of these planes have in tables, and which of them are row j of the middle axis; `scale` is omega.
     void find_planes(const TablesOf<T>& tables, int64_t column, const int64_t (&p)[MOST_ROWS]) {
@@ -196,6 +198,8 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
     const T weights[3] = {a.weight_x, a.weight_y, a.weight_z};
     const Line<T> weight[3] = {spread<W>(a.weight_x), spread<W>(a.weight_y), spread<W>(a.weight_z)}, c = spread<W>(a.c),
                   factor = spread<W>(scale);
+    [[maybe_unused]] const Line<T> source_weight = spread<W>(rows.source_weight),
+                                   source_factor = spread<W>(scale * rows.source_weight);
     // The sums of a node's neighbours take half of the additions of the residual, whose differences keep its rounding
     // error relative to what changes from node to node.
     [[maybe_unused]] const Line<T> stay =
@@ -281,7 +285,8 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
             } else {
                 left = left_of(row + i, before[g], centre);
             }
-            const Line<T> f = load<W>(rows.f[g] + i);
+            Line<T> f = load<W>(rows.f[g] + i);
+            if constexpr (STEP == SMOOTHING && VARIES != NOTHING) f *= source_weight;
             Line<T> value, neighbour[6] = {left, right, below, above, below, above};
             if constexpr (DIMENSION == 3)
                 neighbour[2] = load<W>(rows.lower[g] + i), neighbour[3] = load<W>(rows.upper[g] + i);
@@ -330,7 +335,7 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
                     value =
                         relaxed_varying<DIMENSION, VARIES>(centre, f, neighbour, link, weight, c_here, stay, factor);
             } else if constexpr (STEP == SMOOTHING) {
-                value = relax_by_sum<DIMENSION>(centre, f, neighbour, share, stay, factor);
+                value = relax_by_sum<DIMENSION>(centre, f, neighbour, share, stay, source_factor);
             } else {
                 r = residual_of(f, apply_operator<DIMENSION>(centre, neighbour, weight, c));
                 value = STEP == RESIDUAL_STEP ? r : relax(centre, r, factor);
@@ -387,7 +392,7 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
 template <int DIMENSION, Varies VARIES, class T>
 void scale_rows(const Local<T>& a, const Bundle<T>& rows, const Stretch& columns, T scale, LineNorms<T>&) {
     constexpr int64_t W = WIDE<T>;
-    const Line<T> factor = spread<W>(scale);
+    const Line<T> factor = spread<W>(scale * rows.source_weight);
     [[maybe_unused]] const Line<T> weight[3] = {spread<W>(a.weight_x), spread<W>(a.weight_y), spread<W>(a.weight_z)},
                                    c = spread<W>(a.c);
     for (int64_t g = 0; g < rows.count; ++g) {

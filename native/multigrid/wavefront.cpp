@@ -150,6 +150,7 @@ private:
             stage.result = t == task.count;
             stage.kept = t < task.count || task.residual;
             stage.scale = 0 < t && t <= task.count ? task.scales[t - 1] : T(0);
+            stage.source_weight = stage.result ? task.source_weight : T(1);
             stage.visits = from_zero(t)     ? Visits<T>{steps.from_zero, steps.from_zero}
                            : t > task.count ? steps.residual
                            : t < task.count ? steps.sweep
@@ -345,6 +346,7 @@ private:
         rows.stream = stage.to[0].where == MEMORY && task.stream;
         rows.stream_also = task.stream;
         rows.masked = task.arrays.mask;
+        rows.source_weight = stage.source_weight;
         if (task.arrays.tables) {
             int64_t planes[MOST_ROWS];
             for (int64_t n = 0; n < COUNT; ++n) planes[n] = march.node(first + n);

@@ -59,7 +59,8 @@ Stretch stretch_of(const Reach& x, const Tile& tile, int64_t around, bool whole_
 
 // What a pass is asked for, in the type of the arrays: from u (zero if it is null), corrected from a coarse grid if
 // `correction` is given, `count` sweeps with these scales; then, if it is wanted, the residual, restricted to a coarse
-// grid if `restriction` is given. The scales are omega / diag(A), or omega alone where the diagonal varies.
+// grid if `restriction` is given. The scales are omega / diag(A), or omega alone where the diagonal varies. The last
+// sweep multiplies f by `source_weight`.
 template <class T>
 struct Passage {
     Coefficients<T> arrays;
@@ -67,6 +68,7 @@ struct Passage {
     T* out;
     const T* scales;
     int64_t count;
+    T source_weight = 1;
     const Grids<T>* correction;
     const T* coarse_correction;
     const Grids<T>* restriction;

@@ -438,6 +438,17 @@ class Operations(ABC):
         self.diagonal_solve(f, out, omegas[0])
         return 1
 
+    def _relax(self, u: Array, f: Array, out: Array, omegas: Sequence[float], short_waves: float) -> None:
+        """out = u after the sweeps of one pass, the last of them with `short_waves`, as `smooth` has it; u loses its
+        values.
+        """
+        if len(omegas) == 1:
+            self.sweep(u, f, out, omegas[0])
+        else:
+            self.sweeps(u, f, out, omegas)
+        if short_waves:
+            self.update(None, f, u, out, -short_waves)
+
     def smooth(
         self,
         u: Array | None,
@@ -448,13 +459,15 @@ class Operations(ABC):
         correction: tuple[TransferOperations, Array] | None = None,
         restriction: tuple[TransferOperations, Array] | None = None,
         result: Reduction | None = None,
+        short_waves: float = 0.0,
     ) -> None:
         """out = u with the coarse correction, after one sweep with each weight in turn; and its residual, restricted.
 
         `u`: where to start; without it zero. It loses its values, and so does `work`; u, out and work are three
         different arrays. `f`: the source. `omegas`: the weight ω of each sweep; any number of them. `correction`: an
         array whose prolongation is added to u first. `restriction`: its array gets R (f − A out). `result`: gets the
-        norms of f − A out.
+        norms of f − A out. `short_waves`: the factor of f / diag(A), which the last sweep adds to out, or which is
+        added without a sweep; f is zero at fixed nodes then.
         """
         start, spare = (out, work) if u is None else (u, out)
         if u is None and (correction or not omegas):
@@ -465,12 +478,11 @@ class Operations(ABC):
             correction[0].prolong_add(correction[1], start)
         depth = self.depth()
         for first in range(0, len(omegas), depth):
-            chunk = omegas[first : first + depth]
-            if len(chunk) == 1:
-                self.sweep(start, f, spare, chunk[0])
-            else:
-                self.sweeps(start, f, spare, chunk)
+            last = first + depth >= len(omegas)
+            self._relax(start, f, spare, omegas[first : first + depth], short_waves if last else 0.0)
             start, spare = spare, start
+        if short_waves and not omegas:
+            self.update(None, f, spare, start, -short_waves)
         if start is not out:
             self.backend.axpby(1.0, start, 0.0, out)
         if restriction or result is not None:

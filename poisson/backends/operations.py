@@ -360,7 +360,7 @@ COMPOSITES = _table(
         (
             *(_both("u", optional=True), _read("f"), _written("out"), _written("work"), _OMEGAS),
             *(Argument(name, Role.COARSER, optional=True) for name in ("correction", "restriction")),
-            _NORMS,
+            *(_NORMS, _number("short_waves")),
         ),
     ),
     OperationSpec("take", Operator, (_given("f", grounded=True), _written("out"), _RESULT), flops=2),

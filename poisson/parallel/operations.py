@@ -101,6 +101,7 @@ class DistributedOperations(Operations):
         correction: tuple[TransferOperations, Array] | None = None,
         restriction: tuple[TransferOperations, Array] | None = None,
         result: DividedResult | None = None,
+        short_waves: float = 0.0,
     ) -> None:
         lattice = self._lattice
         with lattice.beside():
@@ -113,10 +114,10 @@ class DistributedOperations(Operations):
             too_narrow = stages + reach > width
             if too_narrow or (up and correction and up.layers(correction[1], stages + reach) < stages + reach):
                 if not (restriction or result):
-                    super().smooth(u, f, out, work, omegas, correction)
+                    super().smooth(u, f, out, work, omegas, correction, short_waves=short_waves)
                     return
                 # The residual by itself, so that what comes before may be one pass, which rounds otherwise.
-                self.smooth(u, f, out, work, omegas, correction)
+                self.smooth(u, f, out, work, omegas, correction, short_waves=short_waves)
                 self.residual(out, f, work, result)
                 if restriction:
                     restriction[0].restrict(work, restriction[1])
@@ -131,7 +132,7 @@ class DistributedOperations(Operations):
             if down and restriction:
                 taken = down.local, down.coarse_taken(restriction[1])
             local = (None if u is None else u.values, f.values, out.values, work.values, omegas)
-            self._local.smooth(*local, given, taken, lattice.result(result))
+            self._local.smooth(*local, given, taken, lattice.result(result), short_waves)
             for array in (u, work):
                 if array is not None:
                     lattice.leave(array, 0)

@@ -102,7 +102,7 @@ def box(*shape: int) -> Problem:
         (box(65, 65, 65), {"method": "multigrid", "precision": "mixed"}, [4, 21]),
         (box(129, 129), {"method": "multigrid", "precision": "mixed"}, [4, 22]),
         (box(129, 129), {"method": "multigrid", "precision": "float64"}, [3, 14]),
-        (box(129, 129), {"method": "cg"}, [3, 12]),
+        (box(129, 129), {"method": "cg"}, [3, 11]),
         (box(129, 129), {"method": "jacobi"}, [3, 4]),
         (box(129, 129), {"method": "sor"}, [3, 3]),
         (box(129, 129), {"method": "fft"}, [4, 3, 1]),

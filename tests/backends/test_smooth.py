@@ -13,7 +13,7 @@ from conftest import BACKENDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from support.agreement import FEW_RULES, KINDS, PLACED, placed, with_coefficients
+from support.agreement import FEW_RULES, KINDS, PLACED, placed, with_coefficients, zero_where_fixed
 from support.axes import ENDS
 from support.operators import AXIS_RULES, name_of, operator, pairs_of_rules, random_array, rules_of
 
@@ -66,15 +66,18 @@ class Call:
     correct: bool
     restrict: bool
     norm: bool
+    short_waves: float = 0.0
 
 
 LARGE_CALLS = (
     (Call(False, True, True, True), 3),
     (Call(True, False, True, False), 2),
-    (Call(False, False, False, True), 1),
+    (Call(False, False, False, True, 0.6), 1),
 )
 """What is called in turn on large grids, and with how many sweeps."""
-CALLS = [Call(*flags) for flags in itertools.product((False, True), repeat=4)]
+CALLS = [Call(*flags, 0.6 * (flags[0] == flags[3])) for flags in itertools.product((False, True), repeat=4)]
+UP = Call(False, True, False, False, 0.6)
+"""The sweeps at the end of a visit."""
 
 
 def coarsened(a: Operator, axes: tuple[int, ...]) -> Transfer:
@@ -93,6 +96,8 @@ def smoothed(backend: Backend, transfer: Transfer, call: Call, sweeps: int) -> t
     """The result, the restricted residual and the norms that a call leaves."""
     a, dtype = transfer.fine, backend.dtype
     arrays: list[Array] = [backend.from_host(random_array(a.array_shape, dtype, seed)) for seed in range(4)]
+    if call.short_waves:
+        arrays[1] = backend.from_host(zero_where_fixed(backend, a, backend.to_host(arrays[1])))
     u, f, out, work = arrays
     error, coarse = (backend.from_host(random_array(transfer.coarse.array_shape, dtype, seed)) for seed in (4, 5))
     norms = backend.reduction()
@@ -102,6 +107,7 @@ def smoothed(backend: Backend, transfer: Transfer, call: Call, sweeps: int) -> t
         correction=(between, error) if call.correct else None,
         restriction=(between, coarse) if call.restrict else None,
         result=norms if call.norm else None,
+        short_waves=call.short_waves,
     )
     return backend.to_host(out), backend.to_host(coarse), backend.read(norms) if call.norm else None
 
@@ -167,6 +173,36 @@ def test_every_pair_of_faces(rules: tuple[Rule, ...]) -> None:
     choices = zip(itertools.cycle(CALLS[1::2]), itertools.product(shapes, axes_of(dimension)), strict=False)
     for number, (call, (shape, axes)) in enumerate(choices):
         agrees(next(backends_in_turn), coarsened(operator(shape, rules), axes), call, number % 5)
+
+
+@pytest.mark.parametrize("rules", rules_of(2) + pairs_of_rules(3), ids=name_of)
+def test_every_pair_of_faces_at_the_end_of_a_visit(rules: tuple[Rule, ...]) -> None:
+    dimension = len(rules) // 2
+    for turn, shape in enumerate((HALVING[dimension][2 - dimension], OTHERS[dimension][-1])):
+        transfer = coarsened(operator(shape, rules), axes_of(dimension)[(turn + sum(rules)) % 3])
+        backend = BACKENDS["openmp"]((np.float64, np.float32)[(turn + sum(rules)) % 2])
+        agrees(backend, transfer, UP, 1 + turn, KINDS[(sum(rules) + turn) % len(KINDS)])
+
+
+@pytest.mark.parametrize("sweeps", range(4))
+@pytest.mark.parametrize("kind", KINDS)
+def test_short_waves_where_the_last_sweep_cannot_add_them(backend: Backend, kind: str, sweeps: int) -> None:
+    """There is none, or its weight is zero; or it starts from zero, or has something behind it."""
+    omegas = (0.8, 1.2, 0.9)[:sweeps]
+    for shape in ((9, 8), (9, 8, 7))[: 1 + (kind in ("none", "masked"))]:
+        a = with_coefficients(NumpyBackend(backend.dtype), operator(shape, FEW_RULES[len(shape)][1]), kind)
+        u, f, expected = (random_array(a.array_shape, backend.dtype, seed) for seed in range(3))
+        specification = NumpyBackend(backend.dtype).bind(a)
+        f = zero_where_fixed(NumpyBackend(backend.dtype), a, f)
+        specification.smooth(u.copy(), f, expected, np.empty_like(u), omegas)
+        term = np.empty_like(u)
+        specification.diagonal_solve(f, term, 0.6)
+        bound = backend.bind(with_coefficients(backend, operator(shape, FEW_RULES[len(shape)][1]), kind))
+        for weights in (omegas, (*omegas, 0.0)):
+            arrays = [backend.from_host(values) for values in (u, f, expected, expected)]
+            bound.smooth(*arrays, weights, short_waves=0.6)
+            tolerance = 64 * float(np.finfo(backend.dtype).eps) * max(1.0, float(np.abs(expected).max()))
+            np.testing.assert_allclose(backend.to_host(arrays[2]), expected + term, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("rules", rules_of(2) + pairs_of_rules(3), ids=name_of)
@@ -253,6 +289,7 @@ def test_smoothing_on_tabulated_axes_of_a_gpu(dtype: Any, dimension: int) -> Non
         assert (transfer.window is not None) is fused
         agrees(BACKENDS["emulated"](dtype), transfer, Call(True, False, True, True), 3)
         agrees(BACKENDS["emulated"](dtype), transfer, Call(False, True, True, False), 2)
+        agrees(BACKENDS["emulated"](dtype), transfer, UP, 2)
 
 
 @pytest.mark.parametrize("pair", AXIS_RULES, ids=name_of)

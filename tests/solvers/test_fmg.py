@@ -21,6 +21,7 @@ from poisson.discrete.operator import Operator
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
 from poisson.solvers.multigrid import CoarserProblems, Multigrid, MultigridSettings
+from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.estimate import ErrorEstimate
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.status import Status
@@ -240,3 +241,15 @@ def test_a_start_on_the_coarsest_grid_costs_no_cycle_for_a_rough_source(backend:
         assert one.status is other.status is Status.CONVERGED
         assert one.iterations <= min(6, other.iterations - saved)
         np.testing.assert_allclose(one.u, other.u, rtol=0, atol=1e-7 * np.abs(other.u).max())
+
+
+@pytest.mark.parametrize("rules", [(F, M, M, F), (M, M, M, M)], ids=["fixed", "singular"])
+def test_the_coarsest_grid_is_solved_without_the_term_of_a_correction(rules: Any) -> None:
+    cycle = Cycle(BACKEND.bind(cube((33, 33), rules)), MultigridSettings())
+    coarsest = cycle.grids[0].level
+    assert coarsest.transfer is None and coarsest.short_waves > 0.0
+    f = cycle.grids[0].f[...] = source(BACKEND, coarsest.operator)
+    cycle.grids[0].spare[0][...] = 0.0
+    r = np.empty_like(f)
+    coarsest.operations.residual(FullMultigrid(cycle).coarse(), f, r)
+    assert np.abs(r).max() < 1e-11 * np.abs(f).max()

@@ -109,6 +109,38 @@ def test_a_cycle_visits_the_coarsest_grid_as_often_as_its_letter_says(
         assert sum(count for call, count in ledger.counts.items() if call.name == "dense") == expected
 
 
+@pytest.mark.parametrize("smoother", [*LIMITS, "post 0"])
+@pytest.mark.parametrize("shape", [(33, 33), (65, 65), (9, 9, 9), (17, 17, 17)], ids=str)
+def test_a_coarse_solution_gets_the_term_of_short_waves(shape: tuple[int, ...], smoother: str) -> None:
+    """On the coarsest grid and on another, with each smoother, where a varies and where it is constant."""
+    settings = MultigridSettings(smoother=smoother) if smoother in LIMITS else MultigridSettings(post=0)
+    plain = cube(shape, (F, M) * len(shape), (0.1, 0.1, 0.12)[: len(shape)])
+    varies = with_coefficients(BACKEND, plain, node_values(plain, "smooth", 2.0))
+    for a in (plain, varies):
+        found = []
+        for factor in (0.0, 1.0):
+            made = Cycle(BACKEND.bind(a), replace(settings, coarse="geometric"))
+            level = made.grids[0].level
+            assert level.short_waves > 0.0
+            level.short_waves *= factor
+            made.below.refresh()
+            made.grids[0].f[...] = source(BACKEND, level.operator)
+            found.append(made.coarse(0).copy())
+        term = np.empty_like(found[0])
+        level.operations.diagonal_solve(made.grids[0].f, term, level.short_waves)
+        np.testing.assert_allclose(found[1] - found[0], term, rtol=0, atol=1e-12 * np.abs(found[0]).max())
+        assert np.abs(term).max() > 1e-4 * np.abs(found[0]).max()
+
+
+@pytest.mark.parametrize("smoother", ["chebyshev", "jacobi"])
+def test_a_cycle_of_polynomials_has_no_pass_for_short_waves(smoother: str) -> None:
+    stand_in, ledger = counted(BACKEND)
+    made = Cycle(stand_in.bind(cube((65, 65))), MultigridSettings(smoother=smoother))
+    made.grids[0].f[...] = 0.0
+    made.coarse(0)
+    assert {call.name for call in ledger.counts} == {"smooth", "dense"}
+
+
 def test_the_sweeps_of_cycles_repeat_themselves_after_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Cycle(BACKEND.bind(cube((65, 65))), MultigridSettings())
     solved, solve = [], made.below.solve

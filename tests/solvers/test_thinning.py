@@ -110,4 +110,4 @@ def test_other_coefficients_keep_the_grids() -> None:
     before = solver.solve().iterations
     assert solver.solve(f=2.0, a="2 + 20*x*y").iterations == before
     levels = levels_of(NumpyBackend(np.float64).bind(Operator(problem.lattice)))
-    assert [level.short for level in levels] == [0.0] * len(levels) and len(levels) > 8
+    assert [level.short_waves for level in levels] == [0.0] * len(levels) and len(levels) > 8

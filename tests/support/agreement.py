@@ -127,6 +127,13 @@ def with_coefficients(backend: Backend, a: Operator, kind: str) -> Operator:
     return replace(a, c=a.c if c is None else 0.0, coefficients=coefficients)
 
 
+def zero_where_fixed(backend: Backend, a: Operator, values: Values) -> Values:
+    """Values at the nodes with zeros at fixed ones, those of a mask among them, by an operator of a backend."""
+    inverse = backend.from_host(np.zeros_like(values))
+    backend.bind(a).diagonal_solve(backend.from_host(np.ones_like(values)), inverse, 1.0)
+    return np.where(backend.to_host(inverse) == 0.0, np.zeros_like(values), values)
+
+
 @lru_cache(maxsize=64)
 def _coefficients(lattice: Lattice, kind: str) -> tuple[list[Values] | None, Values | None]:
     shape, links, c = lattice.array_shape, None, None

@@ -92,9 +92,11 @@ class GpuOperations(KrylovOperations, SmoothOperations, Gathering):
         self.backend.launch("stencil", "residual_at", shape, self.operator, grid, arguments, defines)
 
     def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
-        name = "sweep" if result is None else "sweep_norm"
+        if result is None:
+            self.weighed_sweep(u, f, out, omega, 1.0)
+            return
         arguments = (u, or_null(f), out, *self.geometry, self.step(omega))
-        self.march("stencil", name, arguments, result, given(f), in_parts=True)
+        self.march("stencil", "sweep_norm", arguments, result, given(f), in_parts=True)
 
     def certify(self, u: Array, f: Array, work: Array, result: Reduction) -> None:
         if isinstance(f, GivenArray) and f.stays:

@@ -104,16 +104,22 @@ class PassLauncher(OperatorLauncher):
         correction: Coarser | None,
         restriction: Coarser | None,
         result: Reduction | None,
+        source_weight: float | None = None,
     ) -> None:
-        """Launch the kernel of a pass on (u, f, out)."""
+        """Launch the kernel of a pass on (u, f, out).
+
+        `source_weight`: what the last sweep multiplies f by, in a pass without a residual; None for a kernel that
+        multiplies it by nothing and may take fewer registers.
+        """
         u, f, out = arrays
         above, below = (pair and seen_from_fine(*pair) for pair in (correction, restriction))
         between = correction and correction[0].transfer, restriction and restriction[0].transfer
-        key = (step, *omegas, u is None, correction is None, restriction is None, f is None, result is None)
+        absent = (each is None for each in (u, correction, restriction, f, result))
+        key = (step, *omegas, source_weight, *absent)
         plan = self.plans.get(key)
         if plan is None or plan.between[0] is not between[0] or plan.between[1] is not between[1]:
             coarser, coarse = correction or restriction, above or below
-            self.plans[key] = plan = self._plan(step, u, f, omegas, between, coarser, coarse, result)
+            self.plans[key] = plan = self._plan(step, u, f, omegas, source_weight, between, coarser, coarse, result)
         arguments = (
             *(or_null(u), or_null(f), or_null(out)),
             *(or_null(above and above[0]), or_null(below and below[0])),
@@ -129,6 +135,7 @@ class PassLauncher(OperatorLauncher):
         u: Array | None,
         f: Array | None,
         omegas: Sequence[float],
+        source_weight: float | None,
         between: tuple[Transfer | None, Transfer | None],
         coarser: Coarser | None,
         seen: tuple[Array, tuple[Any, ...]] | None,
@@ -152,6 +159,7 @@ class PassLauncher(OperatorLauncher):
             f"-DRESTRICT={restriction is not None:d}",
             *(f"-DHALVE_{axis}={along:d}" for axis, along in zip("XYZ", halves, strict=True)),
             *self.wide,
+            *("-DWEIGHS_SOURCE=1",) * (source_weight is not None),
             *("-DCOARSE_WINDOW=1",) * len(rows),
             *("-DCOARSE_MASKED=1",) * len(held),
             *(f"-DWEIGHTED={sum(1 << axis for axis in weights)}",) * bool(weights),
@@ -164,6 +172,7 @@ class PassLauncher(OperatorLauncher):
             *weights.values(),
             *(self.geometry if relaxes else (*self.constants, *mask_of(self.operator))),
             *self.scales(omegas),
+            self.backend.real(source_weight or 0.0),
         )
         name = "smooth" if result is None else "smooth_norm"
         cut = self.cut(shape, step.stages, restriction is not None and halves[1])
@@ -274,6 +283,11 @@ class SmoothOperations(PassLauncher, Operations):
     def depth(self) -> int:
         return 1 if self.operator.varies else self.backend.shapes.of("sweeps", self.operator).depth
 
+    def weighed_sweep(self, u: Array, f: Array | None, out: Array, omega: float, source_weight: float) -> None:
+        """A sweep that multiplies f by a weight."""
+        arguments = (u, or_null(f), out, *self.geometry, self.step(omega), self.backend.real(source_weight))
+        self.march("stencil", "sweep", arguments, None, given(f), in_parts=True)
+
     def sweeps(
         self, u: Array, f: Array | None, out: Array, omegas: Sequence[float], result: Reduction | None = None
     ) -> None:
@@ -288,6 +302,16 @@ class SmoothOperations(PassLauncher, Operations):
         defines, cut = (*given(f), *self.varying, *self.wide, *tile), self.cut(shape, len(omegas))
         self.reduce("blocked", name, shape, grid, arguments, result, defines, cut, shared)
 
+    def _relax(self, u: Array, f: Array, out: Array, omegas: Sequence[float], short_waves: float) -> None:
+        if not short_waves or omegas[-1] == 0.0:
+            super()._relax(u, f, out, omegas, short_waves)
+            return
+        weight, count = _source_weight(omegas, short_waves), len(omegas)
+        if count == 1:
+            self.weighed_sweep(u, f, out, omegas[0], weight)
+        else:
+            self.run(Pass(False, False, count, False), (u, f, out), omegas, None, None, None, weight)
+
     def smooth(
         self,
         u: Array | None,
@@ -298,15 +322,18 @@ class SmoothOperations(PassLauncher, Operations):
         correction: Coarser | None = None,
         restriction: Coarser | None = None,
         result: Reduction | None = None,
+        short_waves: float = 0.0,
     ) -> None:
-        zero = u is None and correction is None
+        zero, residual = u is None and correction is None, restriction is not None or result is not None
         transfers = [pair[0].transfer for pair in (correction, restriction) if pair]
         fits = bool(omegas or correction) and all(each.window is not None for each in transfers)
         fits = fits and (len(transfers) < 2 or _alike(*transfers))
+        weighs = bool(omegas) and omegas[-1] != 0.0 and not zero and not residual
+        fits = fits and (weighs or not short_waves)
         if not fits or (self.operator.varies and self.operator.dimension == 2):
-            super().smooth(u, f, out, work, omegas, correction, restriction, result)
+            super().smooth(u, f, out, work, omegas, correction, restriction, result, short_waves)
             return
-        work_to_do = (zero, correction is not None, len(omegas), restriction is not None or result is not None)
+        work_to_do = (zero, correction is not None, len(omegas), residual)
         if self.operator.dimension == 2:
             todo = tuple(passes(*work_to_do, SMOOTH_STAGES))
         else:
@@ -321,8 +348,10 @@ class SmoothOperations(PassLauncher, Operations):
         for step in todo:
             left -= step.writes
             target = out if left % 2 == 0 else work
+            # All that end with a sweep weigh f: some that do not would be further kernels to compile.
+            weight = _source_weight(omegas, short_waves) if weighs and not left else None
             if step == SWEEP:
-                self.sweep(source, f, target, omegas[done])
+                self.weighed_sweep(source, f, target, omegas[done], 1.0 if weight is None else weight)
             elif step == RESIDUAL and apart:
                 # Two kernels whose threads wait for little take less than a march that waits for each plane.
                 self.residual(out, f, work, result)
@@ -340,8 +369,14 @@ class SmoothOperations(PassLauncher, Operations):
                     correction if step.correct else None,
                     restriction if step.residual else None,
                     result if step.residual else None,
+                    weight,
                 )
             source, done = target, done + step.sweeps
+
+
+def _source_weight(omegas: Sequence[float], short_waves: float) -> float:
+    """The factor of f in the last sweep: ω (f − A u) + short_waves f is ω (factor f − A u)."""
+    return 1.0 + short_waves / omegas[-1] if short_waves else 1.0
 
 
 def _alike(one: Transfer, other: Transfer) -> bool:

@@ -72,6 +72,7 @@ class _Calls(Operations):
         correction: Coarser | None = None,
         restriction: Coarser | None = None,
         result: Reduction | None = None,
+        short_waves: float = 0.0,
     ) -> None:
         # On a small grid it would take longer to put the arguments together than to compute.
         above = below = _NO_PARTNER
@@ -79,14 +80,15 @@ class _Calls(Operations):
             above = correction[0].prolonged(correction[1])  # type: ignore[attr-defined]  # of this backend
         if restriction:
             below = restriction[0].restricted(restriction[1])  # type: ignore[attr-defined]
-        if above is None or below is None:
-            super().smooth(u, f, out, work, omegas, correction, restriction, result)
+        added = bool(short_waves) and not any(omegas[-1:])
+        if above is None or below is None or added:
+            super().smooth(u, f, out, work, omegas, correction, restriction, result, short_waves)
             return
         weights = doubles(len(omegas))(*omegas)
         self.functions.smooth(
             self.structure,
             *(_pointer(u), f.pointer, out.pointer, work.pointer),
-            *(weights, len(omegas), *above, *below, _pointer(result)),
+            *(weights, len(omegas), *above, *below, _pointer(result), short_waves),
         )
 
 

@@ -161,16 +161,17 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                 const real left = n == 0 ? from_left : middle.node[n > 0 ? n - 1 : 0];
                 const real right = n == WIDTH - 1 ? from_right : middle.node[n < WIDTH - 1 ? n + 1 : 0];
                 const bool holds = fixed_line || own.fixed[n];
+                const real source_weight = SOURCE_WEIGHT(t);
                 if (BY_SUM && !(RESIDUAL && t == SWEEPS) && !(NORM && t == STAGES - 1)) {
                     const real neighbour[6] = {left, right, lower[t].node[n], upper.node[n]};
-                    const real value =
-                        sweep_by_sum(a, at, links, n, source.node[n], middle.node[n], neighbour, scale.of[t + ZERO]);
+                    const real value = sweep_by_sum(a, at, links, n, source.node[n], middle.node[n], neighbour,
+                                                    scale.of[t + ZERO], source_weight);
                     relaxed.node[n] = holds ? middle.node[n] : value;
                     continue;
                 }
                 const real au = apply_at(a, at, links, n, middle.node[n], left, right, lower[t].node[n], upper.node[n],
                                          (real)0, (real)0);
-                const real r = residual.node[n] = holds ? (real)0 : residual_of(source.node[n], au);
+                const real r = residual.node[n] = holds ? (real)0 : residual_of(source_weight * source.node[n], au);
                 relaxed.node[n] =
                     RESIDUAL && t == SWEEPS ? r : relax_at(a, at, links, n, middle.node[n], r, scale.of[t + ZERO]);
             }

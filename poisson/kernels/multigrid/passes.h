@@ -18,7 +18,8 @@
 // COARSE_WINDOW (in 3D: the coarser grid is a window in arrays with more rows, whose number is an argument),
 // COARSE_MASKED (the coarser grid has a mask, in its array of c),
 // WEIGHTED (a bit for each axis that halves with weights in a table, as tabulated ones have),
-// WIDE_PLANES (in 3D: a plane of an array has more values than 32 bits count).
+// WIDE_PLANES (in 3D: a plane of an array has more values than 32 bits count),
+// WEIGHS_SOURCE (the last sweep multiplies f by a weight, an argument; without RESIDUAL and with a stage).
 // SHARED_BYTES (in 3D: the shared memory that a launch gives a block).
 // BLOCK_X is 32. With a coarser grid MARCH is even. Arrays of coefficients are for 3D alone, with one stage at most and
 // no ZERO. Tabulated axes may have any number of stages.
@@ -61,6 +62,9 @@
 #ifndef WIDE_PLANES
 #define WIDE_PLANES 0
 #endif
+#ifndef WEIGHS_SOURCE
+#define WEIGHS_SOURCE 0
+#endif
 
 #define LANES 32
 #define WRITES (DEPTH + CORRECT > 0)
@@ -85,19 +89,17 @@
 #define COARSE_WIDTH (HALVE_X ? WIDTH / 2 : WIDTH)  // coarse nodes of a lane
 
 // The weights omega / diag(A) of the sweeps, or omega where the diagonal varies: arguments of a kernel one by one, an
-// array within.
+// array within; and the weight of f in the last one.
 #define MOST_SWEEPS 8
 #define SCALE_PARAMETERS \
     real scale_0, real scale_1, real scale_2, real scale_3, real scale_4, real scale_5, real scale_6, real scale_7
-#define SCALES                                                                     \
-    Scales {                                                                       \
-        {                                                                          \
-            scale_0, scale_1, scale_2, scale_3, scale_4, scale_5, scale_6, scale_7 \
-        }                                                                          \
-    }
+#define SCALES(source) \
+    Scales { {scale_0, scale_1, scale_2, scale_3, scale_4, scale_5, scale_6, scale_7}, source }
 struct Scales {
     real of[MOST_SWEEPS];
+    real source;
 };
+#define SOURCE_WEIGHT(stage) (WEIGHS_SOURCE && (stage) == STAGES - 1 ? scale.source : (real)1)
 
 // The coarser grid: what is interpolated from it, and where the restriction goes.
 struct Coarser {

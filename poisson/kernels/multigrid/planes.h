@@ -310,18 +310,19 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                     const real left = n == 0 ? from_left : middle.node[n > 0 ? n - 1 : 0];
                     const real right = n == WIDTH - 1 ? from_right : middle.node[n < WIDTH - 1 ? n + 1 : 0];
                     const real f_node = SOURCE ? source[t + ZERO][l].node[n] : (real)0;
+                    const real source_weight = SOURCE_WEIGHT(t);
                     const bool holds = fixed || fixed_line[l] || own.fixed[n] || is_masked(links[l], n);
                     if (BY_SUM && !(RESIDUAL && t == SWEEPS) && !(NORM && t == STAGES - 1)) {
                         const real neighbour[6] = {
                             left, right, y_lower.node[n], y_upper.node[n], lower[t][l].node[n], upper[l].node[n]};
-                        const real value =
-                            sweep_by_sum(a, at, links[l], n, f_node, middle.node[n], neighbour, scale.of[t + ZERO]);
+                        const real value = sweep_by_sum(a, at, links[l], n, f_node, middle.node[n], neighbour,
+                                                        scale.of[t + ZERO], source_weight);
                         relaxed[l].node[n] = holds ? middle.node[n] : value;
                         continue;
                     }
                     const real au = apply_at(a, at, links[l], n, middle.node[n], left, right, y_lower.node[n],
                                              y_upper.node[n], lower[t][l].node[n], upper[l].node[n]);
-                    const real r = residual.node[n] = holds ? (real)0 : residual_of(f_node, au);
+                    const real r = residual.node[n] = holds ? (real)0 : residual_of(source_weight * f_node, au);
                     relaxed[l].node[n] = RESIDUAL && t == SWEEPS
                                              ? r
                                              : relax_at(a, at, links[l], n, middle.node[n], r, scale.of[t + ZERO]);

@@ -37,13 +37,13 @@
     }
 
 KERNEL poisson_smooth(const real* u, const real* __restrict__ f, real* out, const real* __restrict__ correction,
-                      real* __restrict__ restriction, COARSER_PARAMETERS, OPERATOR_PARAMETERS,
-                      SCALE_PARAMETERS PART_PARAMETERS) {
-    pass<false>(u, f, out, OPERATOR_FOR(BLOCK), COARSER, SCALES, 0, 0);
+                      real* __restrict__ restriction, COARSER_PARAMETERS, OPERATOR_PARAMETERS, SCALE_PARAMETERS,
+                      real source_weight PART_PARAMETERS) {
+    pass<false>(u, f, out, OPERATOR_FOR(BLOCK), COARSER, SCALES(source_weight), 0, 0);
 }
 
 KERNEL poisson_smooth_norm(const real* u, const real* __restrict__ f, real* out, const real* __restrict__ correction,
-                           real* __restrict__ restriction, COARSER_PARAMETERS, OPERATOR_PARAMETERS,
-                           SCALE_PARAMETERS PART_PARAMETERS, double* partial, double* result) {
-    pass<true>(u, f, out, OPERATOR_FOR(BLOCK), COARSER, SCALES, partial, result);
+                           real* __restrict__ restriction, COARSER_PARAMETERS, OPERATOR_PARAMETERS, SCALE_PARAMETERS,
+                           real source_weight PART_PARAMETERS, double* partial, double* result) {
+    pass<true>(u, f, out, OPERATOR_FOR(BLOCK), COARSER, SCALES(source_weight), partial, result);
 }

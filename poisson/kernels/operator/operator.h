@@ -410,12 +410,14 @@ __device__ __forceinline__ real relax_at(const Operator& a, const Place& at, con
 #endif
 #define BY_SUM (TABULATED ? TABULATED_BY_SUM : sizeof(real) == 4)
 __device__ __forceinline__ real sweep_by_sum(const Operator& a, const Place& at, const Links& links, int n, real f,
-                                             real centre, const real (&neighbour)[6], real scale) {
+                                             real centre, const real (&neighbour)[6], real scale, real source_weight) {
     const real weight[3] = {a.weight_x, a.weight_y, a.weight_z};
 #if !VARIES
     const real share[3] = {scale * weight[0], scale * weight[1], scale * weight[2]};
-    return relax_by_sum<DIMENSION>(centre, f, neighbour, share, 1 - scale * diagonal_at(a, at, links, n), scale);
+    return relax_by_sum<DIMENSION>(centre, f, neighbour, share, 1 - scale * diagonal_at(a, at, links, n),
+                                   scale * source_weight);
 #else
+    f *= source_weight;
 #if TABULATED
     const real sum = add_neighbours<DIMENSION>(f, neighbour, tabulated_at(a, at, links, n));
 #elif LINKS

@@ -178,6 +178,19 @@ struct Source {
     }
 };
 
+// The same, each value times a weight.
+struct WeighedSource {
+    const real* __restrict__ f;
+    real weight;
+
+    __device__ __forceinline__ Pack at(const Place& place) const {
+        Pack source = Source{f}.at(place);
+#pragma unroll
+        for (int n = 0; n < WIDTH && SOURCE; ++n) source.node[n] *= weight;
+        return source;
+    }
+};
+
 // r = f - A u, or out = u + scale (f - A u); zero or u at fixed nodes. With a norm, the sum of squares and the maximum
 // of |f - A u| over the nodes of this block go to `result`. `visit(value, fixed)` sees the source at every node that
 // counts.
@@ -221,8 +234,8 @@ KERNEL poisson_residual_norm(const real* __restrict__ u, const real* __restrict_
 }
 
 KERNEL poisson_sweep(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,
-                     OPERATOR_PARAMETERS, real scale PART_PARAMETERS) {
-    residual_or_sweep<true, false>(u, Source{f}, out, OPERATOR_FOR(BLOCK), scale, 0, 0, Nobody{});
+                     OPERATOR_PARAMETERS, real scale, real source_weight PART_PARAMETERS) {
+    residual_or_sweep<true, false>(u, WeighedSource{f, source_weight}, out, OPERATOR_FOR(BLOCK), scale, 0, 0, Nobody{});
 }
 
 KERNEL poisson_sweep_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,

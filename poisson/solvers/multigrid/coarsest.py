@@ -16,18 +16,21 @@ BLOCK = 32
 """Rows of a block of a matrix that is inverted, about."""
 
 
-def inverse(operations: Operations) -> Matrix:
-    """A⁻¹ on all nodes in C order, with zero rows and columns for fixed ones.
+def inverse(operations: Operations, short_waves: float = 0.0) -> Matrix:
+    """A⁻¹ + `short_waves` / diag(A) on all nodes in C order, with zero rows and columns for fixed ones.
 
     For a singular A it is the pseudo-inverse in the inner product of the trapezoidal weights: it gives the solution of
     zero mean for a source less its mean.
     """
     backend, operator = operations.backend, operations.operator
-    if not operator.varies:
-        return _separated(operator)
-    volumes = operator.lattice.volumes().ravel()
-    numbers = np.arange(volumes.size).reshape(operator.array_shape)
+    numbers = np.arange(math.prod(operator.shape)).reshape(operator.array_shape)
     free = numbers[operator.lattice.free].ravel()
+    if not operator.varies:
+        result = _separated(operator)
+        if short_waves:
+            result[free, free] += short_waves / _diagonal(operator)[free]
+        return result
+    volumes = operator.lattice.volumes().ravel()
     if operator.fixed:
         free = free[backend.to_host(operator.reaction).ravel()[free] >= 0.0]
     if not free.size:
@@ -35,7 +38,7 @@ def inverse(operations: Operations) -> Matrix:
     root = np.sqrt(volumes[free])
     symmetric = root[:, None] * _matrix(operations)[np.ix_(free, free)] / root
     symmetric = (symmetric + symmetric.T) / 2.0
-    bandwidth = _bandwidth(operator)
+    bandwidth, diagonal = _bandwidth(operator), symmetric.diagonal().copy()
     if operator.singular or nearly_singular(operator):
         # Where one node is pinned, A has an inverse; what that has along constants is taken away.
         pinned = int(symmetric.diagonal().argmax())
@@ -56,6 +59,8 @@ def inverse(operations: Operations) -> Matrix:
             part += np.outer(unit, unit) / float(np.average(np.broadcast_to(c, volumes.shape), weights=volumes))
     else:
         part = _inverse(symmetric, bandwidth)
+    if short_waves:
+        part[np.diag_indices_from(part)] += short_waves / diagonal
     result = np.zeros((volumes.size, volumes.size))
     result[np.ix_(free, free)] = part / root[:, None] * root
     return result
@@ -113,6 +118,14 @@ def _separated(operator: Operator) -> Matrix:
     for rows in reversed(inverses):
         product = np.tensordot(product, rows, axes=(1, 0))
     return np.ascontiguousarray(product.reshape(len(product), -1))
+
+
+def _diagonal(operator: Operator) -> NDArray[np.float64]:
+    """The diagonal of A for constant coefficients, on all nodes in C order."""
+    values = np.full(1, operator.c)
+    for axis, coupling in enumerate(operator.couplings):
+        values = np.add.outer(coupling * np.sum(operator.along(axis), axis=0), values).ravel()
+    return values
 
 
 def _matrix(operations: Operations) -> Matrix:

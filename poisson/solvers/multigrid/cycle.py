@@ -62,7 +62,7 @@ class CoarseGrids:
 
     def _inverse(self) -> Matrix:
         if self._coarsest.clusters is None:
-            return inverse(self._coarsest.operations)
+            return inverse(self._coarsest.operations, self._coarsest.short_waves)
         return galerkin_inverse(self._coarsest.operations, self._singular)
 
     def _grid(self, level: Level) -> CycleLevel:
@@ -88,11 +88,14 @@ class CoarseGrids:
         return self._descend(0, self._settings.cycle, cycle)
 
     def _descend(self, index: int, kind: str, cycle: int) -> Array:
-        """Solve approximately on a grid below the finest; returns the array with the solution."""
+        """Solve approximately on a grid below the finest, and add what the transfers will damp (`Level.short_waves`).
+
+        Returns: the array with the solution.
+        """
         grid = self.grids[index]
         if grid.smoother is None:
             self._backend.dense(self.matrix, grid.f, grid.spare[0])
-            return self._with_short_waves(grid, grid.spare[0])
+            return grid.spare[0]
         transfer = grid.level.transfer
         assert transfer is not None
         u: Array | None = None
@@ -102,16 +105,8 @@ class CoarseGrids:
         for next_kind in ("V", "V") if kind == "V" and grid.level.twice else VISITS[kind]:
             u = self._relax(grid, u, free, Phase(cycle, u is not None, True, correction, below))
             correction = (transfer, self._descend(index + 1, next_kind, cycle))
-        u = self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False, correction=correction))
-        return self._with_short_waves(grid, u)
-
-    @staticmethod
-    def _with_short_waves(grid: CycleLevel, u: Array) -> Array:
-        """The solution with what the transfers will damp of it (`Level.short`)."""
-        if grid.level.short:
-            work = grid.spare[0] if u is not grid.spare[0] else grid.spare[1]
-            grid.level.operations.update(None, grid.f, work, u, -grid.level.short)
-        return u
+        last = Phase(cycle + 1, up=True, down=False, correction=correction, short_waves=grid.level.short_waves)
+        return self._relax(grid, u, free, last)
 
     def improve(self, index: int, u: Array, cycle: int) -> Array:
         """One cycle on a grid below the finest, from u, which is one of its arrays; returns that with the result."""
@@ -145,7 +140,7 @@ class Cycle:
     `smoother`: that of the finest level.
     `below`: below the finest.
     `grids`: the levels there; none if the finest is solved directly.
-    `matrix` (Array): the inverse of A on the coarsest.
+    `matrix` (Array): the inverse of A on the coarsest, with the term of `Level.short_waves` there.
     `period`: cycles after which the sweeps repeat themselves.
     `galerkin`: whether the coarse grids have Galerkin operators.
     `records`: whether what the finest level does is recorded, too.
@@ -162,7 +157,7 @@ class Cycle:
         if self.galerkin:
             self.levels = galerkin_levels(operations)
         else:
-            part = SHORT_WHERE_SYMMETRIC if settings.symmetric else entry_of(settings, operator).short
+            part = SHORT_WHERE_SYMMETRIC if settings.symmetric else entry_of(settings, operator).short_waves
             self.levels = levels_of(operations, part)
         self.finest = self.levels[0]
         self.smoother = smoother_of(self.finest, settings, finest=True)

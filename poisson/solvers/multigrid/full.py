@@ -97,6 +97,9 @@ class _Ascent:
         coarsest.level.operations.residual(u, coarsest.f, r)
         backend.dense(self._below.matrix, r, error)
         backend.axpby(1.0, error, 1.0, u)
+        if coarsest.level.short_waves:
+            # The matrix has the term of a correction, which a solution has not.
+            coarsest.level.operations.update(None, r, error, u, coarsest.level.short_waves)
         for index in reversed(range(len(grids) - 1)):
             start = grids[index].spare[0]
             self._refined[index].interpolate(u, start)

@@ -62,7 +62,7 @@ class Level:
     `transfer`: those to and from the next coarser grid; None on the coarsest.
     `lowest`: the lowest eigenvalue of D⁻¹A of a mode that the coarser grid cannot represent: smoothing must reduce all
     between it and 2.
-    `short`: what `SHORT_WAVES` gives the solution on this grid.
+    `short_waves`: what `SHORT_WAVES` gives the solution on this grid.
     `chosen_by`: what, beside the lattice, the next coarser grid and `lowest` follow from.
     `largest`: a bound on the eigenvalues of D⁻¹A.
     `clusters`: with Galerkin products (`poisson.solvers.multigrid.galerkin`) the corrections of strong clusters, from
@@ -73,7 +73,7 @@ class Level:
     operations: Operations
     transfer: TransferOperations | None
     lowest: float
-    short: float = 0.0
+    short_waves: float = 0.0
     chosen_by: tuple[Any, ...] = ()
     largest: float = LARGEST
     clusters: tuple[ClusterOperations, ...] | None = None
@@ -147,7 +147,7 @@ def grids_of(operator: Operator) -> tuple[tuple[int, ...], ...]:
 
 
 def _coarser_grid(operator: Operator) -> tuple[Lattice, float, float] | None:
-    """The next coarser grid, `Level.lowest`, and its `Level.short`; None of a level that is solved directly."""
+    """The next coarser grid, `Level.lowest`, and its `Level.short_waves`; None of a level that is solved directly."""
     # What is divided is gathered on a coarser grid, before it is solved directly.
     if not operator.lattice.divided and operator.lattice.nodes <= MOST_NODES_DENSE:
         return None

@@ -113,7 +113,8 @@ class Polynomial:
         omegas = self.omegas(phase)
         if self._full or out is work:
             return self._sweep(u, f, out, work, omegas)
-        self._operations.smooth(u, f, out, work, omegas, phase.correction, phase.restriction, phase.result)
+        partners = phase.correction, phase.restriction, phase.result
+        self._operations.smooth(u, f, out, work, omegas, *partners, phase.short_waves)
         return out
 
     def _sweep(self, u: Array | None, f: Array, out: Array, work: Array, omegas: Sequence[float]) -> Array:

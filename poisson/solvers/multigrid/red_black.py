@@ -38,6 +38,8 @@ class RedBlack:
         sweeps = [*(back * settings.post if phase.up else ()), *(self._colors * settings.pre if phase.down else ())]
         for color in sweeps:
             operations.color_sweep(u, f, color, self._omega)
+        if phase.short_waves:
+            operations.update(None, f, work, u, -phase.short_waves)
         hand_down(operations, u, f, work, phase)
         return u
 
@@ -48,5 +50,5 @@ SMOOTHER = SmootherEntry(
     make=lambda level, settings, finest: RedBlack(level, settings),
     takes=red_black,
     colors=True,
-    short=0.5,
+    short_waves=0.5,
 )

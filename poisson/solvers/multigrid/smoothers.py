@@ -46,6 +46,7 @@ class Phase(NamedTuple):
     correction: Coarser | None = None  # What is added to u first.
     restriction: Coarser | None = None  # Where the residual goes afterwards.
     result: Reduction | None = None  # Gets the norms of that residual.
+    short_waves: float = 0.0  # The factor of f / diag(A) that the last sweep adds.
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class SmootherEntry:
     `make`: the smoother of a level, with whether that is the finest.
     `takes`: whether it smooths an operator.
     `colors`: whether it needs two colors of nodes.
-    `short`: the part of `hierarchy.SHORT_WAVES` that its cycles take.
+    `short_waves`: the part of `hierarchy.SHORT_WAVES` that its cycles take.
     """
 
     name: str
@@ -65,7 +66,7 @@ class SmootherEntry:
     make: Callable[[Level, MultigridSettings, bool], Smoother]
     takes: Callable[[Operator], bool] = lambda operator: True
     colors: bool = False
-    short: float = 1.0
+    short_waves: float = 1.0
 
 
 def entry_of(settings: MultigridSettings, operator: Operator) -> SmootherEntry:
