@@ -53,8 +53,8 @@ class DistributedOperations(Operations):
         if self._lattice.halo is not None:
             depth = int(min(each for (each,) in backend.communicator.allgather([depth])))
         self._depth = depth
-        # As at fixed nodes, nothing is solved for at the outermost ones: where a varies, their diagonal is not known.
-        self._with_diagonal = self._lattice.width - (self._lattice.halo is not None)
+        # Where the diagonal varies it is not known at the outermost nodes, and nothing is solved for there.
+        self._with_diagonal = self._lattice.width - (self._lattice.halo is not None and not operator.has_one_diagonal)
 
     def rebind(self, operator: Operator) -> None:
         super().rebind(operator)
