@@ -19,7 +19,7 @@ ABOVE_THE_ROUGH = 1.15
 """With a period the interval begins at this part of the rough spectrum, as the coarser grid represents the modes just
 above well enough. Found by search, as all such numbers here, on the residuals that cycles leave."""
 
-BELOW_IN_BETWEEN = 0.85
+BELOW_IN_BETWEEN = 0.9
 """The same where the coarse nodes are no fine ones and fewer than three axes are coarsened."""
 
 ABOVE_WHERE_UNEVEN = 1.1
