@@ -77,9 +77,6 @@ class _Ascent:
         pairs = list(itertools.pairwise(level.operator for level in levels[1:]))
         self._sampled = [sampling(backend, fine, coarse) for fine, coarse in pairs]
         self._refined = [backend.bind(Interpolation(coarse, fine)) for fine, coarse in pairs]
-        # Below a grid that does not halve, whose own cycles contract less, a second one.
-        transfers = [level.transfer.transfer for level in levels if level.transfer]
-        self._cycles = [2 if transfer.halves is None else 1 for transfer in transfers]
 
     def run(self) -> Array:
         """Solve; returns the array with the result."""
@@ -103,7 +100,5 @@ class _Ascent:
         for index in reversed(range(len(grids) - 1)):
             start = grids[index].spare[0]
             self._refined[index].interpolate(u, start)
-            u = start
-            for number in range(self._cycles[index]):
-                u = self._below.improve(index, u, number)
+            u = self._below.improve(index, start, 0)
         return u
