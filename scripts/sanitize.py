@@ -34,8 +34,8 @@ OPERATIONS = [
 ]
 # In three dimensions one type is enough.
 OF_LIBRARY = (
-    "(openmp or every_count or any_shape or beyond or groups) and "
-    "(not float32 or groups or float32-2 and (agreement or smooth))"
+    "(openmp or every_count or any_shape or beyond or test_groups) and "
+    "(not float32 or test_groups or float32-2 and (agreement or smooth))"
 )
 OF_THREADS = ["tests/run/test_threads.py", "tests/run/test_same_bits.py"]
 OF_KERNELS = [*OPERATIONS[:2], "tests/backends/test_smooth_gpu.py", "tests/backends/test_blocked_gpu.py"]
