@@ -353,6 +353,23 @@ def test_smoothing_between_parts_that_halve(backend: Backend, monkeypatch: pytes
             assert smooth_on_parts(backend, whole, cuts, count, zero, (6, 7))
 
 
+def test_sweeps_from_zero_are_right_on_all_layers_but_one_for_each_after_the_first(backend: Backend) -> None:
+    """The first sweep needs f alone, and where the diagonal is one number knows it at the outermost nodes, too."""
+    for whole in (operator((9, 30), (*WALLS, *LEFT)), operator((9, 7, 30), (*FREE, *LOOP, *WALLS))):
+        part = replace(whole, lattice=whole.lattice.part(whole.dimension - 1, 10, 18, 6))
+        f = np.zeros(whole.array_shape)
+        f[whole.lattice.free] = random_array(whole.array_shape, np.float64, 3)[whole.lattice.free]
+        for count in (1, 2, 3):
+            swept = []
+            for own, values in ((whole, f), (part, f[4:24])):
+                out, work = (backend.from_host(np.full(own.array_shape, np.nan)) for _ in range(2))
+                backend.bind(own).smooth(None, backend.from_host(values), out, work, (*OMEGAS, 0.7)[:count])
+                swept.append(backend.to_host(out))
+            right = slice(count - 1, 20 - (count - 1))
+            eps = float(np.finfo(backend.dtype).eps)
+            np.testing.assert_allclose(swept[1][right], swept[0][4:24][right], rtol=0, atol=16 * eps * np.abs(f).max())
+
+
 def test_smoothing_between_other_parts(backend: Backend) -> None:
     """Grids that do not halve, and halos that begin between two coarse nodes."""
     if backend.name == "gpu":
