@@ -3,10 +3,9 @@
 //
 // A tile marches along the slowest axis, a group of rows (planes) at a time. Stage 0 is what the sweeps start from;
 // stage t, the iterate after t sweeps, works one row (plane) behind stage t - 1 on the same tile; behind the last of
-// them comes the residual, and behind that the rows of the coarse grid that it is restricted to. What the next stage
-// still needs stays in rings of rows in the cache: memory gives u, f and the coarse correction once, and takes the
-// result and the coarse residual once. A stage covers as many nodes around the tile as those behind it need:
-// neighbouring tiles compute these too, and need nothing from each other.
+// them comes the residual, and behind that its restriction to rows of the coarse grid. What the next stage still needs
+// stays in rings of rows in the cache: u, f and the coarse correction come from memory once, and the result and the
+// coarse residual go there once. A stage covers the nodes around the tile that later stages need.
 //
 // In 3D the stages take turns plane by plane, or, where there are many, row by row of the middle axis, each a row
 // behind the one before it: then fewer rows lie between what a stage leaves and what the next one takes.

@@ -114,7 +114,7 @@ def _fast_solve(call: Call) -> tuple[int, int]:
 def _smooth(call: Call) -> tuple[int, int]:
     """u, f and the result once each, the arrays of coarser grids, and the arithmetic of all that is done.
 
-    What the last sweep adds of f has no more: it is in the coefficient of f.
+    The term of short waves in the last sweep takes no more, because it belongs to the coefficient of f.
     """
     parts = {name: OPERATIONS[name] for name in ("sweep", "residual", "prolong_add", "restrict")}
     values = (3 - (not call.start) + _coefficients(call)) * call.nodes

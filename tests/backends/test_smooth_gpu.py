@@ -66,7 +66,8 @@ CALLS = {
 }
 """Zero start, correction, sweeps, restriction, norm."""
 LAST_SWEEPS = ("up", "correction alone", "up in two", "sweeps")
-"""Those that may end with short waves, which have the kernels that they have without them but for no sweep."""
+"""The calls that may end with the term of short waves. Each has the same kernels with and without the term, unless it
+has no sweep."""
 WIDE = ((65505, 65535, 5), (65536, 65536, 5), (65536, 70000))
 """Planes of less than 2³² values and of as many; in 2D there are none."""
 SIZES = {2: [(5, 5), (81, 37), (161, 25)], 3: [(5, 5, 5), (17, 9, 13), (141, 13, 17)]}

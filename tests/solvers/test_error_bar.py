@@ -114,7 +114,7 @@ def smooth_problem(seed: int) -> Problem:
 
 
 def test_the_error_lies_below_the_bar_in_random_smooth_problems() -> None:
-    """Of 1000 such problems it lay above in none or a few; here it may in one. Where u is constant there is none."""
+    """In none or a few of 1000 such problems the error lay above the bar; here it may in one. A constant u has none."""
     problems = (smooth_problem(seed) for seed in range(40))
     ratios = [ratio(solution_of(problem)) for problem in problems if number(problem.exact) is None]
     assert sum(each < 1.0 for each in ratios) <= 1

@@ -28,7 +28,7 @@ ABOVE_WHERE_UNEVEN = 1.1
 MORE_ON_COARSE_GRIDS, MORE_OF_FEW = 2, 1
 """Sweeps after the correction that the polynomial smoothers of coarser grids make in addition, and so many where a
 cycle or two are enough: they cost little there, and the finest grid converges as if the one below were solved well.
-With the second of them a product of sines of 5, 7 and 9 half waves takes 3 cycles in the place of 4 on 513² nodes."""
+With the second sweep a product of sines of 5 and 7 half waves takes 3 cycles in the place of 4 on 513² nodes."""
 
 BELOW_WITH_JUMPS = 0.5
 """The interval of the cycles that precondition begins at this part of the rough spectrum where a varies: smooth modes
@@ -41,8 +41,8 @@ restriction and after the correction: with a jump of 10³ at 129³ they save one
 MORE_ON_THE_FINEST = 0, 0, 2, 1
 """Sweeps before the restriction that a smoother with a period makes in addition on the finest grid, by the number of
 axes that are coarsened. 1025² nodes take 4 cycles in the place of 6 for a random source, and 64³ cells 6 in the place
-of 7; one more in 3D would save a cycle of 6 and no time. On coarser grids they would gain nothing, and where a cycle or
-two are enough they do so for cells alone."""
+of 7; one more in 3D would save a cycle of 6 and no time. Before the restriction on coarser grids such sweeps would gain
+nothing, and where a cycle or two are enough they do so for cells alone."""
 
 MOST_IN_ORDER = 16
 """The roots of so many sweeps may be taken from one end of the interval to the other."""
